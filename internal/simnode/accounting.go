@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting simulates the driver's accounting mode. For every process on a GPU, it contains the
-// number of samples that were taken while the process existed. It also contains the sums of the
-// samples that name the process. The values are updated once a second.
+// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples that were taken
+// while the process existed, and adds up the samples that name the process. The visible values are updated once a
+// second.
 type accounting struct {
 	kept  []sums
 	shown []sums // values at the last update
@@ -23,15 +23,14 @@ type sums struct {
 	last       time.Duration // time since the start at which the process was last present
 }
 
-// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept
-// after its process has ended. Real drivers do not limit this time, but the number of accounts.
+// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept after its process
+// has ended. A real driver limits the number of accounts instead of this time.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute
 )
 
-// record adds the samples of a step to the accounts of the loads that were present in this step.
-// until is the end of the step.
+// record adds the samples of a step to the accounts of the loads in this step. until is the end of the step.
 func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	for _, l := range loads {
 		k := a.sumsOf(l.process.id)
@@ -50,7 +49,7 @@ func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	}
 }
 
-// sumsOf returns the account of a process. It creates the account if necessary.
+// sumsOf returns the account of a process. It creates the account if there is none.
 func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	i := slices.IndexFunc(a.kept, func(k sums) bool { return k.id == id })
 	if i < 0 {
@@ -59,8 +58,8 @@ func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	return &a.kept[i]
 }
 
-// writeAccounts adds the accounts that the driver reports for a board. The start time of a process
-// is stored in hundredths of a second since boot.
+// writeAccounts adds the accounts that the driver reports for a board. The start time of a process is in hundredths of
+// a second since boot.
 func writeAccounts(r *record, w *world, b *board) {
 	boot := w.start.Wall.Add(-w.start.Boot)
 	for _, k := range b.accounts.shown {

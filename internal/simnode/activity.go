@@ -2,9 +2,9 @@ package simnode
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// Activity describes the activity of one process on a GPU, or on an instance of a GPU, during one
-// step. The driver reports only samples, and not this exact activity. A container that holds a GPU
-// also has one Activity without a process for each replica or instance.
+// Activity describes the activity of one process on a GPU or on an instance during one step. It is exact, whereas the
+// driver reports only samples. For each replica or instance that a container holds, there is also an Activity without a
+// process.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
@@ -15,8 +15,8 @@ type Activity struct {
 	Holds bool
 }
 
-// activity returns an entry for each context on a GPU in the last step, even for idle contexts. It
-// also returns an entry for each allocation.
+// activity returns an entry for each context on a GPU in the last step, even if the context is idle, and an entry for
+// each allocation.
 func (w *world) activity() []Activity {
 	var out []Activity
 	holders := w.holders()

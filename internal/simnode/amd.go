@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AMD contains those properties of an AMD GPU that the driver amdgpu exposes in files. For an AMD GPU, the UUID in the
-// scenario is the driver's unique_id with 16 hex digits, and the MIG instances are compute partitions.
+// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. The UUID of an AMD GPU in a
+// scenario is the driver's unique_id with 16 hex digits, and its MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // PCI device id and class, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
@@ -60,8 +60,7 @@ func (g *GPU) amdResource() string {
 type drmDevice struct {
 	card, minor int
 	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a platform device for each
-	// part into which a GPU can be divided, except the first part. The driver creates the platform devices even if the GPU
-	// is not divided.
+	// part into which a GPU can be divided, except the first part, even if the GPU is not divided.
 	name string
 }
 
@@ -86,14 +85,14 @@ func (sc *Scenario) drmDevices(position int) []drmDevice {
 	return devices
 }
 
-// kfdID returns the id of a part in amdkfd's topology.
+// kfdID returns the id of a GPU's part in amdkfd's topology.
 func (g *GPU) kfdID(part int) string {
 	id, _ := strconv.ParseUint(hexID(g.UUID, strconv.Itoa(part))[:4], 16, 64) // hexID returns hex digits
 	return strconv.FormatUint(id+1, 10)
 }
 
-// occupy selects at random the process that runs on each part of the board at the end of a step.
-// The waves of this process occupy all compute units of the part.
+// occupy chooses at random which process runs on each part of the board at the end of a step. The waves of this process
+// occupy all compute units of the part.
 func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
 	b.running = make([]uint32, b.partCount())
 	for part := range b.running {
@@ -111,7 +110,6 @@ func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand
 	}
 }
 
-// unitsOf returns the number of compute units of a part.
 func (g *GPU) unitsOf(part int) int {
 	if g.MIG == nil {
 		return g.AMD.Units
@@ -119,8 +117,8 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorFiles returns the files with the error counts and the file with the retired pages, by path. elapsed is the time since the
-// driver was loaded.
+// errorFiles returns the files with the error counts and the file with the retired pages, by path. elapsed is the time
+// since the load of the driver.
 func (b *board) errorFiles(elapsed time.Duration) map[string]string {
 	corrected := b.sinceLoad(DRAMCorrectable)
 	if b.AMD.MemoryErrors > 0 {
@@ -137,7 +135,7 @@ func (b *board) errorFiles(elapsed time.Duration) map[string]string {
 	}
 }
 
-// checkAMD checks that the model can represent an AMD GPU.
+// checkAMD returns an error if the model cannot represent an AMD GPU.
 func (g *GPU) checkAMD() error {
 	switch {
 	case g.AMD == nil:

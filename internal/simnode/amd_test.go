@@ -17,18 +17,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// sysFile returns the content of a file below /sys.
+// sysFile returns the content of a file below the node's /sys.
 func sysFile(t *testing.T, n *simnode.Node, path ...string) string {
 	t.Helper()
 	return strings.TrimSuffix(content(t, n, filepath.Join("sys", filepath.Join(path...))), "\n")
 }
 
-// ofGPU returns the path below /sys of a file in the folder of an AMD GPU.
+// ofGPU returns the path, below /sys, of a file in an AMD GPU's folder.
 func ofGPU(g *simnode.GPU, file string) string {
 	return filepath.Join("bus/pci/devices", strings.ToLower(strings.TrimPrefix(g.Bus, "0000")), file)
 }
 
-// amdGPUs calls a function for each AMD GPU in a scenario.
+// amdGPUs calls do for each AMD GPU in a scenario.
 func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -76,7 +76,7 @@ func TestGPUMetrics(t *testing.T) {
 				if want := int(truth.Energy-before.GPU(g.UUID).Energy) * 10 / 1000; power != want {
 					t.Errorf("%s: power is %d W, want %d", g.UUID, power, want)
 				}
-				// The activity sum contains one sample per millisecond.
+				// The firmware adds one sample per millisecond to the activity sum.
 				busy, sum := int(binary.NativeEndian.Uint16(m[tt.busy:])), int(binary.NativeEndian.Uint32(m[tt.busySums:]))
 				if busy > 100 || sum > 100*3000 || busy > 0 != (sum > 0) {
 					t.Errorf("%s: %d %% busy, sum %d", g.UUID, busy, sum)
@@ -86,7 +86,7 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestPartitionActivity checks the activity sums of a divided GPU and of its partitions.
+// TestPartitionActivity checks the activity sum of a divided GPU and the activity sums of its partitions.
 func TestPartitionActivity(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 2*time.Second, time.Second)
@@ -187,8 +187,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd lists the processes in the truth, with the topology nodes that each
-// process uses. It also checks that amdkfd lists a monitoring program that has no queues.
+// TestKFD checks that amdkfd lists exactly the processes in the truth, with the topology nodes that each process uses,
+// and a monitoring program without queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)

@@ -44,7 +44,7 @@ func writeAMD(dir string, sc *Scenario) error {
 	return link(dir, "class/kfd/kfd", kfdRoot)
 }
 
-// writeAMDGPU adds a GPU's files and links, and the devices of its parts.
+// writeAMDGPU adds the files and links of a GPU, and the devices of its parts.
 func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	g := &sc.GPUs[position]
 	address := sysfsAddress(g.Bus)
@@ -80,7 +80,7 @@ func writeDRM(dir, folder string, nodes ...string) error {
 	return nil
 }
 
-// amdIdentity returns the constant files of a GPU, by path below its folder.
+// amdIdentity returns the files of a GPU that never change, by path below its folder.
 func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
@@ -123,7 +123,7 @@ func (a *AMD) linkSpeed() string {
 
 func microwatts(watts int) string { return strconv.Itoa(watts * 1e6) }
 
-// amdState returns the changing files of a GPU, by path below its folder.
+// amdState returns the files of a GPU that change, by path below its folder.
 func amdState(w *world, position int) map[string][]byte {
 	b := w.boards[position]
 	power := "power1_input"
@@ -148,7 +148,6 @@ func amdState(w *world, position int) map[string][]byte {
 	return files
 }
 
-// kfdNode is a node in amdkfd's topology.
 type kfdNode struct{ id, properties string }
 
 // kfdNodes returns the nodes of a GPU, one for each part.
@@ -168,7 +167,7 @@ func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	return nodes
 }
 
-// decimal converts a hexadecimal number to a decimal number. It converts an empty text to 0.
+// decimal converts a hexadecimal number to a decimal number. It returns 0 for an empty string.
 func decimal(hex string) string {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(hex, "0x"), 16, 64)
 	return strconv.FormatUint(n, 10)

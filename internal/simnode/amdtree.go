@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// amdTree contains the changing files of amdgpu and amdkfd. A changed file is replaced and not rewritten, so
-// that a reader gets a complete value at each open, as with the kernel's files. In real time the files can be
-// late if a step is late; see [maxLate].
+// amdTree contains the files of amdgpu and amdkfd that change. A changed file is replaced, not rewritten, so that a
+// reader gets a complete value after each open, as with the kernel's files. In real time, the files are late if a step
+// is late; see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that hang. These files are FIFOs. written contains the contents of the
-	// other files, by path.
+	// hung contains the paths of the files that hang, which are FIFOs. written contains the content of all other files,
+	// by path.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -27,8 +27,8 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world to the files. In a fault for an AMD GPU, Call is the name of a file in
-// the GPU's folder. The fault can make the file hang, remove the file, or set all bits of the file's content.
+// update writes the state of the world to the files. In a fault for an AMD GPU, Call is the name of a file in the GPU's
+// folder. The fault makes the file hang, removes it, or sets all bits of its content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {
@@ -49,7 +49,7 @@ func (t *amdTree) update(w *world, faults []Fault) error {
 	return t.kfd.update(w)
 }
 
-// set replaces a file, or injects a fault. A file that hangs is a FIFO, so that readers wait.
+// set replaces a file, or injects a fault. A file that hangs is a FIFO, so its readers wait.
 func (t *amdTree) set(path string, content []byte, fault string) error {
 	switch {
 	case fault == "hang" && t.hung[path]:
@@ -89,7 +89,7 @@ func replaceByFIFO(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// close unblocks the readers of files that hang.
+// close lets the readers of hanging files continue.
 func (t *amdTree) close() error {
 	for path := range t.hung {
 		if err := t.set(path, nil, ""); err != nil {

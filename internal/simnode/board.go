@@ -11,10 +11,9 @@ import (
 // One watt at one percent for one step is exactly one millijoule, so the model needs no fractions.
 const step = 100 * time.Millisecond
 
-// retention is the number of steps for which an account is kept in the truth after its last step.
+// The truth keeps an account for this number of steps after the account's last step.
 const retention = int64(time.Minute / step)
 
-// board is the state of a GPU, including its energy and the true accounts.
 type board struct {
 	GPU
 	index int  // index and minor number in the driver
@@ -23,22 +22,21 @@ type board struct {
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
-	// base is the value of the counter when the driver was last loaded, and loadedAt is the energy
-	// at that time.
+	// base is the value of the counter at the last load of the driver. loadedAt is the value of energy at that time.
 	base, loadedAt gpu.Millijoules
 
 	// busyTime contains the busy time of each instance, by position. It has one element if the
 	// board has no instances.
 	busyTime []time.Duration
-	// running contains the PID of the process that runs on each instance of an AMD GPU at the end of
-	// the step, or 0 if no process runs.
+	// running contains the PID of the process that runs on each instance of an AMD GPU at the end of the step, or 0 if
+	// the instance is idle.
 	running []uint32
 
-	// throttled is the time for which the GPU was throttled, by cause.
+	// throttled contains the throttled time of the GPU, by cause.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions. The map is nil for a GPU without defects. healthAtLoad contains
-	// the conditions at the time of the driver's last load.
+	// health contains the conditions; it is nil for a GPU without defects. healthAtLoad contains the conditions at the
+	// last load of the driver.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW
@@ -50,15 +48,14 @@ type board struct {
 	accounts accounting
 }
 
-// account contains the use of a board by one process, or by one container if the process ID is
-// zero.
+// account contains what a process has used of a board. If the process ID is zero, it is the account of a container.
 type account struct {
 	ProcessTruth
 	last int64 // last step in which it used or held the board
 	held int64 // number of steps in which it held an instance
 }
 
-// load describes the activity of one process on a board during a step.
+// load describes what a process does on a board during a step.
 type load struct {
 	process  *process
 	instance int // position in the board's instances
@@ -67,14 +64,13 @@ type load struct {
 	percent  int
 }
 
-// holder is one allocation of a board, or of one of its instances, to a container.
+// holder is an allocation of a board, or of one of its instances, to a container.
 type holder struct {
 	*container
 	instance int
 }
 
-// part describes the slices, holders and loads of a MIG instance, or of the whole board if the
-// board is not divided.
+// part describes a MIG instance, or the whole board if the board is not divided: its slices, holders and loads.
 type part struct {
 	slices  int
 	holders []holder
@@ -84,8 +80,8 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step. It charges each load for its own energy, and each part for the
-// floor of its slices.
+// draw adds the energy of one step. It charges the energy of each load to the load, and the floor to the parts in
+// proportion to their slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -110,7 +106,7 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// addBusyTime adds the time for which each instance, or the whole board, was busy in one step.
+// addBusyTime adds, for each instance or for the whole board, the time that it was busy in one step.
 func (b *board) addBusyTime(loads []load) {
 	percent := make([]int, b.partCount())
 	for _, l := range loads {
@@ -193,11 +189,11 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 }
 
-// tally contains the accounts of a board's containers or processes, in the order of their creation.
+// tally contains the accounts of the containers or of the processes on a board, in the order in which they were
+// created.
 type tally struct {
 	list []*account
-	// byKey is an index of the accounts, because there are a thousand accounts in the scenario
-	// storm.
+	// byKey is an index of the accounts. The scenario storm has a thousand of them.
 	byKey map[accountKey]*account
 }
 
@@ -206,8 +202,8 @@ type accountKey struct {
 	container gpu.Owner
 }
 
-// add adds energy to the account with the same key, and creates the account if necessary. The host
-// is not a container, so there is no account for the host among the containers.
+// add adds energy to the account with the same key. It creates the account if there is none. In a tally of containers,
+// it ignores processes of the host, which are in no container.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
@@ -236,8 +232,8 @@ func (b *board) retire(before int64) {
 	})
 }
 
-// hold adds a step to the held time of each container that holds an instance. If a container holds
-// several replicas, the step is added only once. All these containers have accounts.
+// hold adds a step to the held time of each container that holds an instance. If a container holds several replicas,
+// hold adds the step only once. Each of the containers must already have an account.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// These are the sizes of the driver's sample buffers (nvmlDeviceGetSamples). The driver takes a
-// power sample at the interval powerEvery and keeps the last powerBuffer samples. It takes a
-// utilisation sample each time it takes a sample for the ring, and keeps the last busyBuffer
-// samples.
+// The driver keeps samples in buffers (nvmlDeviceGetSamples). It takes a power sample at the interval powerEvery and
+// keeps the last powerBuffer samples. It takes a utilisation sample each time it takes a sample for the ring, and keeps
+// the last busyBuffer samples.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
@@ -22,20 +21,19 @@ type point struct {
 	value int
 }
 
-// buffers contains the sample buffers of a GPU.
 type buffers struct {
 	random *rand.Rand
 	// watts and percents contain the samples, oldest first.
 	watts, percents []point
 	// means contains the mean power of each step in the last second and of this step, in mW.
 	means []int
-	// worked is the busy time before this step. since is the busy time before the last utilisation
-	// sample, which was taken at sampledAt.
+	// worked is the busy time before this step. since is the busy time before the last utilisation sample, whose time
+	// is sampledAt.
 	worked, since, sampledAt time.Duration
 }
 
-// buffer adds the samples of the step that starts at from. It must be called after the energy of
-// the step was added. taken contains the samples that the ring took in this step.
+// buffer adds the samples of the step that starts at from. The energy of the step must already be added. taken contains
+// the samples that the ring took in this step.
 func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []sample) {
 	if how.Power == 0 {
 		return
@@ -60,9 +58,9 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the mean power over a period, in mW. The period has the length over and ends
-// at moment in this step. If the period is shorter than a step, the result is the floor plus the
-// power of the load that runs at that moment.
+// averaged returns the mean power over a period, in mW. The period is over long and ends at moment, which is in this
+// step. If the period is shorter than a step, the result is the floor plus the power of the load that runs at that
+// moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)
@@ -83,5 +81,5 @@ func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	return sum / int((over-left)/time.Millisecond)
 }
 
-// lastOf returns at most n values from the end of a list.
+// lastOf returns the last n values of a list, or the whole list if it is shorter.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

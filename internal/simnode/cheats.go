@@ -6,32 +6,30 @@ import (
 	"time"
 )
 
-// cheats returns a machine on which tenants try to be charged for less than they use.
+// cheats returns a machine on which tenants use tricks to be charged for less than they use.
 func cheats() Scenario {
 	cheating, _, _ := Cheats()
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less. It also
-// returns a machine with the same work but without the tricks, and the names of the tricks in the
-// order of the GPUs.
+// Cheats returns a machine on which a tenant tries a different trick on each GPU to be charged less. It also returns a
+// machine with the same work without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats] in which users of the host try to cause charges for other
-// owners. The cgroups of these users have the names of a pod's cgroups.
+// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. The
+// cgroups of these users have the same names as a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
 
-// FleetingCheats is a variant of [Cheats] on shared GPUs, with processes that end before they can
-// be identified.
+// FleetingCheats is a variant of [Cheats] on shared GPUs, in which processes end before they can be identified.
 func FleetingCheats() (cheating, honest Scenario, names []string) {
 	return playing("fleeting-cheats", fleetingTricks)
 }
 
-// playing returns the results of [Cheats] for a list of tricks.
+// playing returns the machines of [Cheats] for a list of tricks.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
 	cheating.Description = "8 H100; on each GPU a tenant tries a different trick to pay for less than it uses"
@@ -127,9 +125,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which a process on the host runs in a cgroup with the name of a pod's
-// cgroup. The process's cgroup is below the given cgroup. The given cgroup belongs to the service or
-// user of the process.
+// namedAsPod returns a trick in which the cgroup of a process on the host has the name of a pod's cgroup. It is below
+// the given cgroup, which belongs to the service or user of the process.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -142,8 +139,7 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// hostTricks contains one trick for each place in which a user other than root can create cgroups
-// with any name.
+// hostTricks contains a trick for each place where a user other than root can create cgroups with arbitrary names.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
 	namedAsPod("an LXC container", "/lxc.payload.mallory/system.slice"),
@@ -177,7 +173,7 @@ var fleetingTricks = []trick{
 	}},
 }
 
-// If cheating is set, fleeting limits the lifetime of the pod's processes to 300 ms.
+// fleeting limits the lifetime of the pod's processes to 300 ms if cheating is set.
 func fleeting(p Pod, cheating bool) Pod {
 	for i := range p.Containers[0].Processes {
 		if cheating {
@@ -187,28 +183,27 @@ func fleeting(p Pod, cheating bool) Pod {
 	return p
 }
 
-// mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.
+// mpsServer is the name of nvidia-cuda-mps-server, truncated as the kernel truncates it.
 const mpsServer = "nvidia-cuda-mps"
 
-// worker returns a pod of the cheating tenant. A GPU is allocated to the pod, and the pod works on
-// this GPU.
+// worker returns a pod of the cheating tenant that holds a GPU and works on it.
 func worker(name string, g int) Pod {
 	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
 	p.Namespace = "mallory"
 	return p
 }
 
-// neighbour returns a pod of another tenant. The pod works on the same GPU.
+// neighbour returns a pod of another tenant that works on the same GPU.
 func neighbour(g int) Pod {
 	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
 }
 
-// idler returns a process with an idle context on a GPU.
+// idler returns a process that has an idle context on a GPU.
 func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods to the scenario. If a GPU is not shared, the pods hold part 0 of the GPU.
+// addPods adds pods to the scenario. Pods on a GPU that is not shared hold part 0 of the GPU.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {

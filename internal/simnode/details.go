@@ -1,11 +1,11 @@
 package simnode
 
-// margin returns the margin in °C: the temperature at which the driver reduces the clocks, minus the GPU's current
-// temperature.
+// margin returns the difference between the temperature at which the driver reduces the clocks and the GPU's current
+// temperature, in °C.
 func (b *board) margin() int { return 87 - b.temperature() }
 
-// These are the reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report the
-// reasons board limit and reliability limit.
+// Reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report board limit and
+// reliability limit.
 const (
 	reasonIdle            = 0x1
 	reasonSlowdown        = 0x8
@@ -15,7 +15,7 @@ const (
 	newerReasons          = 0x7ff
 )
 
-// clockReasons returns the bits of the reasons that are currently active.
+// clockReasons returns the bits of the reasons that apply now.
 func (b *board) clockReasons() (bits int) {
 	if b.busy == 0 {
 		bits |= reasonIdle
@@ -60,10 +60,10 @@ func writeDetails(r *record, w *world, b *board) {
 // inforomImages contains the version of the InfoROM image by generation.
 var inforomImages = map[Generation]string{Turing: "G183.0200.00.02", Ampere: "G506.0200.00.04", Hopper: "G520.0200.00.05", Blackwell: "G548.0201.00.06"}
 
-// c2cLinks is the number of NVLink-C2C links of a GPU on a board with a Grace CPU.
+// c2cLinks is the number of NVLink-C2C links between a GPU and the Grace CPU of its board.
 const c2cLinks = 10
 
-// writeC2CLinks adds the NVLink-C2C links. All links are active.
+// writeC2CLinks adds the NVLink-C2C links, all of which are active.
 func writeC2CLinks(r *record, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(170, c2cLinks)

@@ -13,25 +13,25 @@ type MIG struct {
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance of the same size. After the instance was
-// removed, another instance can have the same id.
+// Instance is a GPU instance with one compute instance of the same size. If the instance is removed, a later instance
+// can get the same id.
 type Instance struct {
 	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
 	// ProfileID is the driver's id of the profile.
 	ProfileID int
 	Slices    int
-	// Start and Size describe the placement of the instance, in memory slices.
+	// Start and Size are the first memory slice and the number of memory slices.
 	Start, Size int
 	Memory      int // MiB
 	Span
 }
 
-// Device is a GPU, one replica of a shared GPU, or one instance of a GPU in MIG mode. It can be
-// allocated to a container.
+// Device is something that can be allocated to a container: a GPU, a replica of a shared GPU, or an instance of a GPU
+// in MIG mode.
 type Device struct {
 	GPU int // position in the scenario's list of GPUs
-	// Part is the number of the replica, or the position in the GPU's instances.
+	// Part is the number of the replica, or the position of the instance.
 	Part int
 }
 
@@ -39,12 +39,12 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access. The claim's pod may monitor devices of other owners,
-	// and is not charged for these devices. The kubelet lists the claim like any other claim.
+	// Admin is set for a claim with admin access. The pod with this claim may monitor the devices of other owners, and
+	// is not charged for them. The kubelet lists the claim like any other claim.
 	Admin bool
 }
 
-// GPUs returns devices for whole GPUs.
+// GPUs returns the devices for whole GPUs at the given positions.
 func GPUs(positions ...int) []Device {
 	var out []Device
 	for _, g := range positions {
@@ -53,7 +53,7 @@ func GPUs(positions ...int) []Device {
 	return out
 }
 
-// Parts returns devices for replicas or instances of one GPU.
+// Parts returns the devices for replicas or instances of the GPU at a position.
 func Parts(position int, parts ...int) []Device {
 	var out []Device
 	for _, p := range parts {
@@ -62,8 +62,8 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU, including instances that do
-// not exist all the time.
+// partCount returns the number of MIG instances or replicas of a GPU. It includes instances that exist only for some of
+// the time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)
@@ -71,7 +71,7 @@ func (g *GPU) partCount() int {
 	return max(g.Replicas, 1)
 }
 
-// offered returns the offered parts of a GPU at the given time.
+// offered returns the parts of a GPU that the device plugin offers at a time.
 func (g *GPU) offered(t time.Duration) []int {
 	var out []int
 	for p := range g.partCount() {
@@ -82,7 +82,7 @@ func (g *GPU) offered(t time.Duration) []int {
 	return out
 }
 
-// instance returns the position of a part's instance, or 0 if the GPU is not divided.
+// instance returns the position of the instance for a part, or 0 if the GPU is not divided.
 func (g *GPU) instance(part int) int {
 	if g.MIG == nil {
 		return 0
@@ -105,7 +105,7 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID returns the id that the vendor's device plugin uses for a device.
+// deviceID returns the id of a device in the vendor's device plugin.
 func (sc *Scenario) deviceID(d Device) string {
 	g, part := &sc.GPUs[d.GPU], d.Part
 	switch {
@@ -120,8 +120,8 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id that Google's device plugin on GKE uses for a part. This plugin names parts
-// after device nodes and offers all of them as nvidia.com/gpu.
+// nodeID returns the id of a part in Google's device plugin on GKE. This plugin names the parts after device nodes, and
+// offers all of them as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {
@@ -144,7 +144,6 @@ func (g *GPU) draName(minor, part int) string {
 	return fmt.Sprintf("%s-mig-%s-%d-%d", name, strings.ReplaceAll(i.Profile, ".", ""), i.ProfileID, i.Start)
 }
 
-// migUUID returns the UUID of an instance's MIG device.
 func (g *GPU) migUUID(part int) string {
 	i := g.MIG.Instances[part]
 	return "MIG-" + uuid(g.UUID, strconv.Itoa(i.ID), i.Profile, i.From.String())

@@ -13,12 +13,11 @@ import (
 // library locks each device file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// control is the device file that every process opens if it uses a GPU.
+// Every process that uses a GPU opens this device file.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }
 
-// writeDevices creates the device files.
 func (n *Node) writeDevices() error {
 	files := map[string]string{control: ""}
 	for _, b := range n.world.boards {
@@ -29,8 +28,7 @@ func (n *Node) writeDevices() error {
 	return writeFiles(n.Devices(), files)
 }
 
-// ErrInUse is returned if an operation is not possible, because a process has opened the driver
-// or the GPU.
+// ErrInUse is returned by an operation that is not possible because a process has opened the driver or the GPU.
 var ErrInUse = errors.New("in use by another client")
 
 // Unload unloads NVIDIA's driver, unless a process has opened it.
@@ -54,7 +52,7 @@ func (n *Node) Reset(gpu int) error {
 	return nil
 }
 
-// inUse returns an error if a process has opened a device file.
+// inUse returns an error if any process has a device file open.
 func (n *Node) inUse(name string) error {
 	file, err := os.Open(filepath.Join(n.Devices(), name))
 	if err != nil {

@@ -1,7 +1,6 @@
 package simnode
 
-// dra returns a machine without a device plugin. Its pods get GPUs and MIG instances through
-// resource claims.
+// dra returns a machine without a device plugin, on which pods get GPUs and MIG instances through resource claims.
 func dra() Scenario {
 	sc := hgxH100("dra", 4)
 	sc.Description = "4 H100 by DRA: a claim of one pod, one of two, MIG, admin access, and nvidia.com/gpu"
@@ -27,7 +26,7 @@ func dra() Scenario {
 	return sc
 }
 
-// claimant returns a pod with a claim and with a process for each item of work.
+// claimant returns a pod with a claim, and with one process for each item of work.
 func claimant(namespace, name string, claim int, work ...Work) Pod {
 	c := Container{Name: "main", Claims: []int{claim}}
 	for _, w := range work {

@@ -20,17 +20,16 @@ type Fault struct {
 	Do string
 }
 
-// Engine describes the DCGM host engine of a node. By default it has the same version as the
-// library.
+// Engine describes the DCGM host engine of a node. By default, it has the same version as the library.
 type Engine struct {
 	Down    bool
 	Version string // such as 4.6.1
-	// Starts is the number of restarts.
+	// Starts is the number of times that the engine was restarted.
 	Starts int
 }
 
-// record builds the content of the fake driver library's state file. The file has one record per
-// line, with fields separated by tabs. If a field is absent, the GPU does not support the value.
+// record builds the fake driver library's state file. The file has one record per line, with fields separated by tabs.
+// If a field is missing, the GPU does not support the value.
 type record struct{ bytes.Buffer }
 
 // line adds a record with the given name and alternating keys and values. It omits nil and empty
@@ -45,7 +44,6 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteByte('\n')
 }
 
-// driverState returns the content of the driver's state file.
 func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	var r record
 	var until any
@@ -82,7 +80,7 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	return r.Bytes()
 }
 
-// writeBuffers adds the power and utilisation samples in a board's buffers.
+// writeBuffers adds the power and utilisation samples in the buffers of a board.
 func writeBuffers(r *record, w *world, b *board) {
 	for _, p := range b.watts {
 		r.line("power", "gpu", b.UUID, "time", w.start.Wall.Add(p.at).UnixMicro(), "value", p.value)
@@ -93,9 +91,8 @@ func writeBuffers(r *record, w *world, b *board) {
 }
 
 // writeProcesses adds the contexts on a board. If the exporter has a private PID namespace, the driver lists no
-// processes, because the driver omits processes that are not visible in the caller's namespace (NVIDIA
-// open-gpu-kernel-modules, gpu_rmapi.c). Samples nevertheless contain the PIDs of the omitted processes
-// (kern_perf_ctrl.c).
+// processes: it omits the processes that are not visible in the caller's namespace (NVIDIA open-gpu-kernel-modules,
+// gpu_rmapi.c). However, samples contain the PIDs of these processes (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return
@@ -115,7 +112,7 @@ func writeProcesses(r *record, w *world, gpu int) {
 	}
 }
 
-// kind returns the name of the driver's process list in which a context appears.
+// kind returns the driver's list of processes in which a context appears.
 func kind(c Context) string {
 	switch c {
 	case Graphics:
@@ -127,7 +124,7 @@ func kind(c Context) string {
 	}
 }
 
-// writeInstance adds a MIG device. The MIG device consists of a GPU instance and its only compute instance.
+// writeInstance adds a MIG device, which consists of a GPU instance and its only compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
 	fields := []any{
@@ -174,7 +171,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
-// state returns the fields for a board's load, remapped rows, throttled time and required recovery
+// state returns four groups of fields about a board: its load, remapped rows, throttled time and required recovery
 // action.
 func state(b *board) []any {
 	var fields []any
@@ -194,7 +191,7 @@ func state(b *board) []any {
 	if b.health == nil && b.Throttle == [gpu.NumThrottles]int{} {
 		return fields
 	}
-	// Only newer drivers have counters of throttled time.
+	// Only newer drivers count the throttled time.
 	return append(fields,
 		"throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds()+b.sinceLoad(SoftwareThermal),
 		"throttled_hw_thermal", b.sinceLoad(HardwareThermal),
@@ -205,7 +202,7 @@ func state(b *board) []any {
 // violations, ECC errors, retired pages and NVLink traffic.
 var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
-// counters returns the fields for a board's energy counters.
+// counters returns the fields for the energy counters of a board.
 func counters(w *world, b *board) []any {
 	switch b.Counts {
 	case CountsScoped:

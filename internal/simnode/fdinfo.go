@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// Every process that uses an AMD GPU has opened the GPU's render node. /proc/<pid>/fdinfo describes
-// the open file. It contains the busy time of graphics (Linux, drm-usage-stats) but not the busy time
-// of compute.
+// Every process that uses an AMD GPU has opened the GPU's render node, and /proc/<pid>/fdinfo describes the open file.
+// For graphics, this description contains the busy time (Linux, drm-usage-stats). For compute, it does not.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process. For each AMD GPU there are two files. The second file is
-// a duplicate of the first file.
+// addFiles adds the open files of a process: two for each AMD GPU. The second file is a duplicate of the first file.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {
@@ -38,12 +36,12 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the file descriptors for the process's Work at the given position.
+// filesOf returns the file descriptors that belong to the process's work with this index.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }
 
-// clientOf returns the description of an open file for a process's work.
+// clientOf returns the description of the open file that belongs to a process's work.
 func (sc *Scenario) clientOf(p *process, work int) string {
 	k := p.work[work]
 	text := fmt.Sprintf("pos:\t0\nflags:\t02100002\nmnt_id:\t27\nino:\t651\ndrm-driver:\tamdgpu\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n"+
@@ -54,7 +52,7 @@ func (sc *Scenario) clientOf(p *process, work int) string {
 	return text
 }
 
-// updateFiles updates the busy times of graphics in the descriptions of open files.
+// updateFiles updates the busy time of graphics in the descriptions of open files.
 func (t procTree) updateFiles(w *world) error {
 	for _, p := range w.processes() {
 		for i, k := range p.work {
@@ -71,7 +69,7 @@ func (t procTree) updateFiles(w *world) error {
 	return nil
 }
 
-// render adds the busy time of one step for the graphics processes on the AMD GPU at a position.
+// render adds the busy time of one step to the graphics processes on an AMD GPU.
 func render(gpu int, loads []load) {
 	for _, l := range loads {
 		if l.context != Graphics || l.percent == 0 {

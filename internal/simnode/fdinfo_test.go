@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestFiles checks the open files of a graphics program and a ROCm program on the same GPU. It
-// checks the device node and the busy time of graphics. amdkfd does not report this busy time.
+// TestFiles checks the open files of a graphics program and a ROCm program on the same GPU: the device node, and the
+// busy time of graphics, which amdkfd does not report.
 func TestFiles(t *testing.T) {
 	n := open(t, "vulkan")
 	run(t, n, 0, 5*time.Second, time.Second)

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// replaceFile replaces a file atomically, so that a reader sees either the old or the new content.
+// replaceFile replaces a file atomically: a reader gets either the old or the new content.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {

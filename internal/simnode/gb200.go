@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gb200 returns a compute tray of an NVL72 rack. Its driver has one energy counter per GPU.
+// gb200 returns a compute tray of an NVL72 rack whose driver has one energy counter per GPU.
 func gb200() Scenario {
 	sc := gb200Tray("gb200", CountsScoped)
 	sc.Description = "4 GB200 GPUs on 2 boards of one chassis, in a fabric; energy counted per GPU"
@@ -15,9 +15,9 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules. Each
-// GPU reports the energy of both GPUs in its module. The pods hold whole modules, so the larger of
-// a module's two readings is the energy that the module's pod used.
+// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules: each GPU reports the
+// energy of both GPUs in its module. The pods hold whole modules, so the larger reading of a module's two GPUs is the
+// energy that its pod used.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "as gb200, but each GPU shows the energy of its whole module"
@@ -30,7 +30,7 @@ func gb200Module() Scenario {
 	return sc
 }
 
-// infer returns a pod with one GPU and a load that repeatedly rises.
+// infer returns a pod with one GPU whose load rises again and again.
 func infer(name string, g, watts int) Pod {
 	return Pod{Namespace: "serving", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "engine", Devices: GPUs(g),

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). If all bits of a field are
-// ones, the GPU does not report the field.
+// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). If all bits of a field are set, the GPU does
+// not report the field.
 type blob []byte
 
 // newBlob returns a blob with a header: u16 size, u8 format, u8 content.
@@ -38,7 +38,7 @@ func metrics(w *world, b *board) blob {
 	return metrics17(w, b)
 }
 
-// metrics13 returns the content in the revision of MI200, gpu_metrics_v1_3.
+// metrics13 returns the content in the revision of an MI200, gpu_metrics_v1_3.
 func metrics13(w *world, b *board) blob {
 	m := newBlob(120, 1, 3)
 	m.u16(4, b.temperature()) // edge
@@ -55,7 +55,7 @@ func metrics13(w *world, b *board) blob {
 	return m
 }
 
-// metrics17 returns the content in a revision of MI300, gpu_metrics_v1_7.
+// metrics17 returns the content in a revision of an MI300, gpu_metrics_v1_7.
 func metrics17(w *world, b *board) blob {
 	m := newBlob(2208, 1, 7)
 	m.u16(4, b.temperature()+4) // hotspot
@@ -86,13 +86,13 @@ func metrics17(w *world, b *board) blob {
 	return m
 }
 
-// metricsPeriod is the interval between the firmware's activity samples.
+// metricsPeriod is the interval at which the firmware samples the activity.
 const metricsPeriod = time.Millisecond
 
-// activitySum returns the sum of the firmware's activity samples in percent for a given busy time.
+// activitySum returns the sum of the firmware's activity samples, in percent, after a given busy time.
 func activitySum(busy time.Duration) int64 { return int64(100 * busy / metricsPeriod) }
 
-// activitySum returns the sum of the activity samples for the whole board.
+// activitySum returns the sum of the activity samples of the whole board.
 func (b *board) activitySum() int64 {
 	if b.MIG == nil {
 		return activitySum(b.busyTime[0])

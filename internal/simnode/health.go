@@ -10,9 +10,8 @@ import (
 // reports.
 type Generation int
 
-// These are the generations. A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A
-// Blackwell GPU counts the NVLink errors separately for each link, in other fields than older GPUs (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_*).
+// A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A Blackwell GPU counts the NVLink
+// errors of each link separately, in other fields than older GPUs (nvml.h, NVML_FI_DEV_NVLINK_COUNT_*).
 const (
 	Hopper Generation = iota
 	Turing
@@ -20,11 +19,11 @@ const (
 	Blackwell
 )
 
-// Condition identifies a value of a GPU's health. Each value is an integer: a count, a number of banks or
-// links, or a state. The constant is the name of the condition in the truth.
+// Condition identifies a value of a GPU's health. Each value is an integer: a count, a number of banks or links, or a
+// state. The truth uses the constant as the name of the condition.
 type Condition string
 
-// These are the conditions. Counts begin at the start of the simulation. Times are in ns.
+// Counts begin at the start of the simulation. Times are in ns.
 const (
 	DRAMCorrectable   Condition = "dram_correctable"
 	DRAMUncorrectable Condition = "dram_uncorrectable"
@@ -49,8 +48,8 @@ const (
 	Heat              Condition = "heat_celsius" // added to the temperature that results from the power
 )
 
-// Defect adds By to a condition of a GPU at the start of the defect's span, and then once
-// in each interval Every.
+// Defect adds By to a condition of a GPU at the start of a span, and then at each interval Every until the end of the
+// span.
 type Defect struct {
 	Condition Condition
 	Span
@@ -86,7 +85,7 @@ func newHealth(g *GPU) map[Condition]int64 {
 // sinceLoad returns the increase of a count since the driver was loaded.
 func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
 
-// links is the number of NVLink links of a GPU, and banks is the number of its memory banks.
+// links is the number of NVLink links of a GPU. banks is the number of its memory banks.
 const (
 	links = 18
 	banks = 640
@@ -148,8 +147,7 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds two kinds of counts: the memory errors since the driver was loaded, and the memory errors
-// over the life of the board.
+// addMemory adds the counts of memory errors since the load of the driver and over the life of the board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))
@@ -180,7 +178,7 @@ func (r *healthRecord) addMemory(b *board) {
 	r.add("banks_none", 0)
 }
 
-// writeLinks adds the NVLink links. All link errors are reported for the first link.
+// writeLinks adds the NVLink links. The first link reports all errors.
 func writeLinks(r *record, b *board, traffic uint64) {
 	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	if b.Generation != Blackwell {
@@ -202,7 +200,7 @@ func writeLinks(r *record, b *board, traffic uint64) {
 	}
 }
 
-// writeLinkErrors adds the NVLink errors as NVLink 5 reports them, with one record for each field.
+// writeLinkErrors adds the NVLink errors in the form of NVLink 5, with one record per field.
 func writeLinkErrors(r *record, b *board) {
 	errors := map[int]Condition{214: LinkRecoveries, 221: LinkCRCErrors}
 	for _, id := range []int{206, 207, 208, 211, 212, 213, 214, 219, 221} {
@@ -214,7 +212,7 @@ func writeLinkErrors(r *record, b *board) {
 	}
 }
 
-// linkKey returns the key for a field of one link.
+// linkKey returns the key of a field for a link.
 func linkKey(id, link int) string {
 	if link == 0 {
 		return fmt.Sprintf("field%d", id)
@@ -222,11 +220,10 @@ func linkKey(id, link int) string {
 	return fmt.Sprintf("field%d.%d", id, link)
 }
 
-// conditions returns a copy of a board's health for the truth.
+// conditions returns a copy of a board's conditions for the truth.
 func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
-// writeProfile adds the GPM metrics of a GPU by their numbers in nvml.h. Activities are in percent, rates in
-// MiB/s.
+// writeProfile adds the GPM metrics of a GPU by their ids in nvml.h. Activities are in percent, and rates in MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
 		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy,

@@ -9,17 +9,16 @@ import (
 	"strconv"
 )
 
-// kfdTree is the directory of amdkfd's processes, /sys/class/kfd/kfd/proc. Processes appear and
-// disappear atomically, as in [procTree]. The PIDs in the directory are PIDs in the initial
-// namespace.
+// kfdTree is amdkfd's directory of processes, /sys/class/kfd/kfd/proc. Processes appear and disappear atomically, as in
+// [procTree]. The directory contains PIDs of the initial namespace.
 type kfdTree struct {
 	dir, scratch string
-	// running contains the paths of the occupancy files with a value other than 0.
+	// running contains the paths of the occupancy files whose value is not 0.
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs for anything but graphics. As in the kernel, there are
-// files only for the GPUs that the process uses.
+// start adds a process that uses AMD GPUs for anything but graphics. As in the kernel, files exist only for the GPUs
+// that the process uses.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0
@@ -49,7 +48,7 @@ func (t *kfdTree) start(sc *Scenario, p *process) error {
 	return os.Rename(scratch, filepath.Join(t.dir, p.name()))
 }
 
-// end removes a process if it used AMD GPUs.
+// end removes the files of a process, if it used AMD GPUs.
 func (t *kfdTree) end(p *process) error {
 	scratch := filepath.Join(t.scratch, p.name())
 	err := os.Rename(filepath.Join(t.dir, p.name()), scratch)
@@ -59,7 +58,7 @@ func (t *kfdTree) end(p *process) error {
 	return errors.Join(err, os.RemoveAll(scratch))
 }
 
-// update writes the compute units that each process occupies now.
+// update writes how many compute units each process occupies now.
 func (t *kfdTree) update(w *world) error {
 	running := make(map[string]bool)
 	for _, p := range w.processes() {

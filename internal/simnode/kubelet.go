@@ -28,7 +28,7 @@ type kubelet struct {
 	random *rand.Rand
 }
 
-// openKubelet starts a kubelet, which serves until it is closed.
+// openKubelet starts a kubelet. It serves until it is closed.
 func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
 	k := &kubelet{dir: dir, scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
 	return k, k.setRunning(!sc.NoKubelet)
@@ -45,7 +45,7 @@ func (k *kubelet) setRunning(up bool) error {
 	return nil
 }
 
-// open starts to serve the pod-resources API, and the Pods API if the scenario includes it.
+// open begins to serve the pod-resources API and, if the scenario includes it, the Pods API.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})
@@ -65,7 +65,7 @@ func (k *kubelet) open() error {
 	return nil
 }
 
-// serve creates the directory of a socket and starts to serve on the socket.
+// serve creates a socket with its directory, and begins to serve on it.
 func (k *kubelet) serve(path string, register func(grpc.ServiceRegistrar)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -8,17 +8,16 @@ import (
 	"strconv"
 )
 
-// A Machine is one of several machines with the same scenario. Together they simulate a fleet. The
-// zero Machine leaves the scenario unchanged.
+// A Machine is one of several machines with the same scenario, which together simulate a fleet. The zero Machine leaves
+// the scenario unchanged.
 type Machine struct {
-	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods.
-	// Trays of one chassis remain in the same chassis, but at different heights.
+	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. Trays of one
+	// chassis stay in this chassis, but at different heights.
 	Number int
-	// Boot is the number of earlier boots. A node is drained before it is powered off, so different
-	// pods run after each boot.
+	// Boot is the number of earlier boots. A node is drained before a shutdown, so different pods run after each boot.
 	Boot int
-	// Boards contains the boards that were moved to this machine from other machines, by their
-	// position in this machine.
+	// Boards contains the boards that were moved from other machines to this machine, by their position in this
+	// machine.
 	Boards map[int]Board
 }
 
@@ -49,8 +48,7 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity. The place of a moved
-// board belongs to its new position in the new machine.
+// boards returns the GPUs of a machine. A moved board keeps its identity, but has the place of its new position.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -85,7 +83,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	return gpus, nil
 }
 
-// uuidOn returns the UUID of the GPU that has the same position in the given machine.
+// uuidOn returns the UUID of the GPU at the same position in another machine.
 func (g *GPU) uuidOn(machine int) string {
 	if g.AMD != nil {
 		return hexID(g.UUID, strconv.Itoa(machine))[:16]
@@ -93,8 +91,7 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// dmi returns the DMI files of the nth machine. If the GPUs report a chassis, all machines are in
-// this chassis.
+// dmi returns the DMI files of the nth machine. If the GPUs report a chassis, this is the chassis of all machines.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
@@ -112,7 +109,7 @@ func (sc *Scenario) dmi(n int) map[string]string {
 // lastNumber matches the number at the end of a name.
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// addToNumber adds to the number at the end of a name. The number keeps its leading zeros.
+// addToNumber adds to the number at the end of a name, and keeps the leading zeros of the number.
 func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)

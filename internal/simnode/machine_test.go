@@ -21,8 +21,7 @@ func on(t *testing.T, scenario string, m simnode.Machine) simnode.Scenario {
 	return sc
 }
 
-// TestOnZero checks that the zero machine leaves the scenario unchanged, because all golden pages
-// depend on this.
+// TestOnZero checks that the zero machine leaves the scenario unchanged. All golden pages depend on this.
 func TestOnZero(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		got := on(t, sc.Name, simnode.Machine{})
@@ -58,8 +57,8 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// TestChassis checks that the trays of a rack share a chassis and have different places in the
-// chassis. It also checks that all other machines have different chassis.
+// TestChassis checks that the trays of a rack are in different places of one chassis, and that all other machines are
+// in different chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place
@@ -75,8 +74,8 @@ func TestChassis(t *testing.T) {
 	}
 }
 
-// TestBoardMoves checks that a moved board keeps its identity but not its place, and that different
-// pods run after another boot.
+// TestBoardMoves checks that a moved board keeps its identity but not its place, and that other pods run after the next
+// boot.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})

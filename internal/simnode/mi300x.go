@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x returns a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A
-// monitoring program has opened all GPUs. Serial numbers and ids are invented.
+// mi300x returns a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A monitoring program has
+// opened all GPUs. The serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
 	sc.Description = "8 MI300X; pods of 4, 1 and 1 GPUs, one GPU idle, one in CPX mode with 3 pods; one GPU has correctable errors"
@@ -88,8 +88,8 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The GPU
-// is not allocated to the pods of these programs. The pods mount the GPU's device nodes instead.
+// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The pods of these programs
+// have no allocation. Instead, they mount the GPU's device nodes.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
 	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another pod"
@@ -156,8 +156,7 @@ func instinctMI210(n int, bus string) GPU {
 	}
 }
 
-// amdDevicePlugin returns the pod of AMD's device plugin, If injected is set, the exporter is added
-// to this pod.
+// amdDevicePlugin returns the pod of AMD's device plugin. If injected is set, the pod also contains the exporter.
 func amdDevicePlugin(injected bool) Pod {
 	p := Pod{Namespace: "kube-system", Name: "amdgpu-device-plugin-daemonset-m4t9z", QoS: "besteffort", Containers: []Container{
 		{Name: "amdgpu-dp-cntr", Processes: []Process{{Comm: "k8s-device-plug"}}},
@@ -168,8 +167,7 @@ func amdDevicePlugin(injected bool) Pod {
 	return p
 }
 
-// metricsExporter returns a monitoring program that has opened all GPUs. The program has an open file
-// for each part of a GPU.
+// metricsExporter returns a monitoring program that has opened all GPUs, with one open file for each part of a GPU.
 func metricsExporter(gpus int) Pod {
 	watch := Process{Comm: "amd-metrics-exp"}
 	for i := range gpus {

@@ -2,9 +2,8 @@ package simnode
 
 import "time"
 
-// mig returns a machine with one GPU in MIG mode and one whole GPU. After 20 s the second instance
-// is replaced by an instance with the same id and fewer slices. The pod on the second instance is
-// then also replaced by another pod.
+// mig returns a machine with one GPU in MIG mode and one whole GPU. After 20 s, an instance with the same id and fewer
+// slices replaces the second instance, and another pod replaces its pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -60,8 +59,8 @@ func migA100() Scenario {
 	return sc
 }
 
-// These functions return instances with the profiles of an H100 with 80 GB. The arguments of each
-// function are the GPU instance id and the first memory slice.
+// These functions return instances with the profiles of an H100 with 80 GB. id is the GPU instance id, and start is the
+// first memory slice.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

@@ -23,7 +23,7 @@ func TestMIGFloor(t *testing.T) {
 		"small-0":    150*70*140 + 2*slice,
 		"reserved-0": slice,
 	}
-	// The floor of each step is divided into whole millijoules. This division causes a rounding error.
+	// The floor of each step is divided into whole millijoules, so there is a rounding error.
 	for pod, e := range want {
 		if off := pods[pod] - e; off < -140 || off > 140 {
 			t.Errorf("%s used %d mJ, want %d", pod, pods[pod], e)
@@ -34,8 +34,8 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// TestMIGDevices checks that the driver reports a MIG device for each instance. It also checks
-// that, for each process, the driver reports the instance on which the process runs.
+// TestMIGDevices checks that the driver reports a MIG device for each instance and, for each process, the instance on
+// which it runs.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -82,8 +82,7 @@ func TestMIGDevices(t *testing.T) {
 	}
 }
 
-// instance returns the expected record of an instance with the given id, profile, slices, profile
-// id, start, size and memory.
+// instance returns the expected record of an instance. number is the id of the profile.
 func instance(g, got fields, id, profile, slices, number, start, size, memory string) fields {
 	return fields{
 		"gpu": g["uuid"], "uuid": got["uuid"], "gi": id, "ci": "0", "name": g["name"] + " MIG " + profile,
@@ -91,8 +90,8 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// TestMIGInstanceReplaced checks that after 20 s the second instance is replaced by an instance
-// with the same id. Another pod must hold the new instance. The first instance must keep its UUID.
+// TestMIGInstanceReplaced checks that, after 20 s, an instance with the same id and another pod replace the second
+// instance and its pod. The first instance must keep its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -125,8 +124,8 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// TestMIGWithoutGPM checks that the driver of an A100 does not measure the activity of instances,
-// but that the host engine measures it.
+// TestMIGWithoutGPM checks that the driver of an A100 does not measure the activity of instances, and that the host
+// engine measures it.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

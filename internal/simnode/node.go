@@ -31,9 +31,9 @@ type Node struct {
 	module  string // version of NVIDIA's kernel module in /sys; empty if the module is not loaded
 }
 
-// Open creates a node in a directory. The directory must be empty or must not exist. Open serves the
-// kubelet's sockets until the node is closed. When Open returns, the first state is on disk. The path
-// of a socket is limited to 107 bytes, so the directory's path should be short.
+// Open creates a node in a directory, which must be empty or must not exist. The path of the directory should be short,
+// because the path of a socket is limited to 107 bytes. When Open returns, the first state is on disk. The node serves
+// the kubelet's sockets until it is closed.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -59,8 +59,8 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	return n, nil
 }
 
-// emptyDir creates the directory of a node and returns the absolute path of the directory. If the
-// directory exists, it must be empty.
+// emptyDir creates the directory of a node, if it does not exist, and returns its absolute path. An existing directory
+// must be empty.
 func emptyDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -116,8 +116,7 @@ func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch is like Step, but also calls report after every step, with the truth and the activity of this
-// step.
+// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,16 +140,14 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later than maxLate, driver calls
-// for a GPU wait for the step, because the counter of a real board does not stop and then jump. The
-// files of an AMD GPU cannot make a reader wait, so on a busy machine the counters in these files can
-// stop and then jump. Each file is complete, but two files of a GPU may belong to different steps.
-// Therefore a test in real time must look up an AMD counter by its value and not by the time of its
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for the step,
+// because the counter of a real board does not stop and then jump. The files of an AMD GPU cannot make a reader wait,
+// so on a busy machine the counters in these files can stop and jump. Each file is complete, but two files of a GPU may
+// belong to different steps. So a test in real time must look up an AMD counter by its value, not by the time of its
 // reading.
 const maxLate = 150 * time.Millisecond
 
-// RunLive steps the node in real time until the context ends. The node's start must have been read
-// from the same clock.
+// RunLive steps the node in real time until the context ends. The node's start time must come from the same clock.
 func (n *Node) RunLive(ctx context.Context, clock gpu.Clock) error {
 	if err := n.setLive(true); err != nil {
 		return err
@@ -175,14 +172,14 @@ func (n *Node) setLive(live bool) error {
 	return n.publish()
 }
 
-// due returns the time that remains until the next step.
+// due returns the time until the next step.
 func (n *Node) due(now gpu.Instant) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
-// apply updates the files that describe pods and processes.
+// apply creates and removes the files of pods and processes.
 func (n *Node) apply(ch change) error {
 	for _, p := range ch.endedPods {
 		if err := n.end(p); err != nil {
@@ -228,8 +225,7 @@ func (n *Node) startProcesses(p *pod) error {
 	return nil
 }
 
-// startProcess adds a process to /proc, and then to the files of the drivers that list processes in
-// files.
+// startProcess adds a process to /proc, and then to the files of the drivers that list processes.
 func (n *Node) startProcess(p *process) error {
 	return errors.Join(n.proc.start(&n.world.scenario, p), n.amd.kfd.start(&n.world.scenario, p))
 }
@@ -255,9 +251,9 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish updates the kubelet's pods, and stops or starts the kubelet if necessary. Then it writes
-// the truth, and after it the driver's state. Because of this order, the truth contains every counter
-// value that can be read through the driver.
+// publish updates the kubelet's pods, and starts or stops the kubelet if necessary. Then it writes the truth, and after
+// that the driver's state. Because of this order, the truth contains every counter value that can be read through the
+// driver.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -307,8 +303,7 @@ func (n *Node) SetEngine(e Engine) error {
 // ClearFaults removes all injected faults.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
-// Happen schedules events, with times relative to the current time. It drops the scenario's
-// remaining events.
+// Happen schedules events at times relative to now. It drops the remaining events of the scenario.
 func (n *Node) Happen(events ...Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -354,7 +349,7 @@ func (n *Node) Flags() []string {
 	return flags
 }
 
-// Env returns the environment for the process that loads the fake driver libraries.
+// Env returns environment variables for a process that loads the fake driver libraries.
 func (n *Node) Env() []string {
 	return []string{
 		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
@@ -365,8 +360,8 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns additional flags. They make the exporter also read the node's DCGM host engine
-// through the given fake library. The library accepts any address of an engine.
+// EngineFlags returns additional flags that make the exporter read the node's DCGM host engine through the given fake
+// library. The library accepts any address of an engine.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

@@ -2,9 +2,9 @@ package simnode
 
 import "time"
 
-// Pattern describes the activity of a process on a GPU over time, in percent. Without a period, the
-// activity is always High. If On is set, the activity is High in the first part of every period and
-// Low in the rest. If On is not set, the activity rises from Low to High in every period.
+// Pattern describes the activity of a process on a GPU over time, in percent. Without a Period, the activity is always
+// High. If On is set, it is High for this time in every period, and Low for the rest. If On is not set, it rises from
+// Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration
@@ -18,8 +18,7 @@ func Duty(percent int, on, period time.Duration) Pattern {
 	return Pattern{High: percent, On: on, Period: period}
 }
 
-// Ramp returns a pattern in which the activity changes linearly from one percentage to another in
-// every period.
+// Ramp returns a pattern whose activity changes linearly from one percentage to another in every period.
 func Ramp(from, to int, period time.Duration) Pattern {
 	return Pattern{Low: from, High: to, Period: period}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod is a pod that runs or has ended. After its creation only its processes change.
+// pod is a pod that runs or has ended. After its creation, only its processes change.
 type pod struct {
 	spec       *Pod
 	generation int // number of predecessors that it has replaced
@@ -37,11 +37,11 @@ type process struct {
 	work      []Work
 	startStep int64         // step in which the process started
 	lifetime  time.Duration // zero if it has no limit
-	// rendered contains the graphics busy time of the process on each AMD GPU, by position.
+	// rendered contains the busy time of the process's graphics on each AMD GPU, by position.
 	rendered map[int]time.Duration
 }
 
-// newPod creates a pod with processes that started at the given time on the boot clock.
+// newPod creates a pod. Its processes start at the given time of the boot clock.
 func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 	if spec.Unit != nil {
 		return w.newUnit(spec, generation, began)
@@ -59,8 +59,7 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 	return p
 }
 
-// newUnit creates a unit, which is represented by a pod with one container and without a pause
-// process.
+// newUnit creates a unit, as a pod with one container and without a pause process.
 func (w *world) newUnit(spec *Pod, generation int, began time.Duration) *pod {
 	u := spec.Unit
 	c := &container{Owner: u.Owner(), spec: &spec.Containers[0]}

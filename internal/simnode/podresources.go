@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResources implements the kubelet's pod-resources API. A response contains one entry per
-// device. The order of the entries changes between calls (KEP-606).
+// podResources implements the kubelet's pod-resources API. A response contains one entry per device. As in the kubelet,
+// the order of the entries changes between calls (KEP-606).
 type podResources struct {
 	v1.UnimplementedPodResourcesListerServer
 	*kubelet
@@ -82,9 +82,9 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// claim returns the entry for a resource claim. The entry does not show whether the claim has admin
-// access. As in the kubelet (GetDynamicResources in its container manager), each device also lists
-// the CDI devices of all earlier devices.
+// claim returns the entry for a resource claim, which does not show whether the claim has admin access. As in the
+// kubelet (GetDynamicResources in its container manager), each device also lists the CDI devices of all earlier
+// devices.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

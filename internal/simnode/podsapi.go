@@ -9,8 +9,8 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI), except the
-// watch. The exporter does not use the watch.
+// podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI), except the watch, which the
+// exporter does not use.
 type podsAPI struct {
 	podsapi.UnimplementedPodsServer
 	*kubelet
@@ -40,9 +40,8 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 	return nil, status.Errorf(codes.NotFound, "pod with UID %s not found", r.PodUID)
 }
 
-// marshal encodes the few fields that identify the pod as a core/v1 Pod in protobuf
-// (k8s.io/api/core/v1/generated.proto). The module k8s.io/api, which contains the type, is not
-// used, because the module is large and nothing else here needs it.
+// marshal encodes the fields that identify the pod as a core/v1 Pod in protobuf (k8s.io/api/core/v1/generated.proto).
+// It does not use the type in the module k8s.io/api, because nothing else here needs this large module.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace

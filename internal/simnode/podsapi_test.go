@@ -23,7 +23,7 @@ type apiPod struct {
 	containers                  map[string]string // ids by name
 }
 
-// decode returns the values of a message's fields by field number.
+// decode returns the values of a message's fields, by field number.
 func decode(t *testing.T, message []byte) map[protowire.Number][]string {
 	t.Helper()
 	out := make(map[protowire.Number][]string)
@@ -56,8 +56,7 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// TestPodsAPI checks that the Pods API reports the same containers as the log links. There is a
-// log link for every container.
+// TestPodsAPI compares the containers from the Pods API with the log links, which exist for every container.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
@@ -113,8 +112,8 @@ func logLinks(t *testing.T, node string) map[string]string {
 	return links
 }
 
-// TestNoPodsAPI checks that neither the socket of the Pods API nor its directory exists if the
-// kubelet does not serve the Pods API.
+// TestNoPodsAPI checks that, if the kubelet does not serve the Pods API, neither its socket nor the socket's directory
+// exists.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")

@@ -10,20 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree simulates a /proc directory. Processes appear and disappear atomically, as in the real
-// /proc, because their directories are prepared in a neighbouring directory and then renamed.
+// procTree simulates a /proc directory. Processes appear and disappear atomically, as in the real /proc, because each
+// directory is prepared elsewhere and then renamed.
 type procTree struct {
 	dir, scratch string
-	// private is set if the tree shows the private PID namespace of the exporter's container. This
-	// namespace has one process.
+	// private is set if the tree shows the private PID namespace of the exporter's container, which has only one
+	// process.
 	private bool
 }
 
-// exporter is the process name of the exporter.
 const exporter = "gpuledger"
 
-// These are targets of the links from processes to their PID namespaces. The inode number of the
-// initial namespace is a constant (PROC_PID_INIT_INO in the kernel).
+// Targets of the links from processes to their PID namespaces. The inode number of the initial namespace is a constant
+// (PROC_PID_INIT_INO in the kernel).
 const (
 	initialNamespace = "pid:[4026531836]"
 	privateNamespace = "pid:[4026532781]"
@@ -106,10 +105,8 @@ func (t procTree) end(p *process) error {
 	return os.RemoveAll(dir)
 }
 
-// name returns the name of the process's directory.
 func (p *process) name() string { return strconv.FormatUint(uint64(p.id.PID), 10) }
 
-// cgroupFile returns the content of the process's cgroup file.
 func (p *process) cgroupFile() string {
 	if strings.HasPrefix(p.cgroup, "/") {
 		return "0::" + p.cgroup

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value is the most favourable
-// setting for rules that use samples. With the zero value, the sampling rate equals the rate of
-// NVIDIA's ring: 72 samples in 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// Sampling configures the driver's utilisation samples. The zero value is the most favourable setting for rules that
+// use samples. Its sampling rate is the rate of NVIDIA's ring: 72 samples in 10 seconds (NVIDIA
+// open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz,
 	// depending on the product.
@@ -16,43 +16,41 @@ type Sampling struct {
 	// Even distributes the samples among processes exactly in proportion to their activity, without
 	// the noise of random sampling.
 	Even bool
-	// Idle selects the process that a sample names on an idle GPU.
+	// Idle selects the process that a sample names if no process runs.
 	Idle Names
-	// Power is the time over which the driver averages its power samples. The maximum is one second. If
-	// it is 0, the driver keeps no power samples.
+	// Power is the time over which the driver averages a power sample, up to one second. If it is 0, the driver keeps
+	// no power samples.
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while no work runs. The text in the driver's header
-// allows three interpretations, and public traces do not show the right interpretation.
+// Names selects the process that a sample names while nothing runs. The driver's header can be read in three ways, and
+// public traces do not show which is right.
 type Names int
 
-// These are the three interpretations of the text in the driver's header.
 const (
 	NamesActive Names = iota // a process with a context, with 0 %
 	NamesLast                // the last process that ran, selected at random from the active processes
 	NamesNone                // no process, because there is no sample
 )
 
-// ringSpan is the length of the driver's sample ring.
+// The driver's ring contains the samples of this time.
 const ringSpan = 10 * time.Second
 
-// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage,
-// and the only process that was active at the time of the sample.
+// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage, and the process that
+// ran at the time of the sample.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
 	last    uint32
 }
 
-// sample is one row of the ring.
 type sample struct {
 	at           time.Duration // time since the start
 	pid          uint32        // 0 if the sample names no process
 	busy, memory int           // percent
 }
 
-// at returns the time of the k-th sample since the start.
+// at returns the time of the k-th sample.
 func (s Sampling) at(k int64) time.Duration {
 	if s.PerSecond == 0 {
 		const ringLength = 72
@@ -61,9 +59,8 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time while the given loads run. It then
-// drops samples that are older than ringSpan. It returns all samples that it took. Samples that name
-// no process are returned, but are not added to the ring.
+// record takes the samples that are due until the given time, while the given loads run, and drops samples that are
+// older than ringSpan. It returns all samples that it took. It does not add samples without a process to the ring.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -102,14 +99,14 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
-// evenly returns the k-th number of an even sequence below n: multiples of the golden ratio
-// without their integer part.
+// evenly returns the k-th number of an even sequence below n, made from the fractional parts of the multiples of the
+// golden ratio.
 func evenly(k int64, n int) int {
 	const ratio = 2654435769 // fraction of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
 }
 
-// pick returns the process that is active at a point of the busy time.
+// pick returns the process that runs at a point of the busy time.
 func pick(loads []load, point int) uint32 {
 	for _, l := range loads {
 		if point -= l.percent; point < 0 {
@@ -119,8 +116,7 @@ func pick(loads []load, point int) uint32 {
 	return 0
 }
 
-// sampledAs returns the load that a load's samples name. A sample of an MPS client names the
-// client's server.
+// sampledAs returns the load that is named by the samples of a load. Samples of an MPS client name the client's server.
 func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l

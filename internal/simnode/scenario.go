@@ -16,9 +16,9 @@ type Scenario struct {
 	// DMI contains the files of /sys/class/dmi/id.
 	DMI  map[string]string
 	GPUs []GPU
-	// Devices contains the devices on the PCI bus other than GPUs.
+	// Devices contains the devices on the PCI bus that are not GPUs of the scenario.
 	Devices []PCIDevice
-	// Daemons contains the processes on the host. The first process has PID 1.
+	// Daemons contains the processes of the host. The first process has PID 1.
 	Daemons []Daemon
 	Pods    []Pod
 	Units   []Unit
@@ -26,26 +26,24 @@ type Scenario struct {
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims contains the resource claims for which DRA has allocated devices. A node has either a device plugin or a DRA
-	// driver. Therefore the device plugin offers no GPUs if there are claims.
+	// Claims contains the resource claims for which DRA has allocated devices. A node has either a device plugin or a
+	// DRA driver, so with claims the device plugin offers no GPUs.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
-	// PodsAPI is set if the kubelet serves its Pods API. The API exists since Kubernetes 1.37.
+	// PodsAPI is set if the kubelet serves its Pods API, which exists since Kubernetes 1.37.
 	PodsAPI bool
 	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not
 	// set.
 	PrivatePIDs bool
-	// Events contains the events, sorted by time.
-	Events []Event
-	// Sampling configures the driver's utilisation samples.
-	Sampling Sampling
-	// If NoTruth is set, only the first row of the truth is written. NoTruth is set for scenarios with thousands of
-	// short-lived processes, because each row would be long.
+	Events      []Event
+	Sampling    Sampling
+	// If NoTruth is set, only the first row of the truth is written. In a scenario with thousands of short-lived
+	// processes, each row would be long.
 	NoTruth bool
 }
 
-// Driver contains the versions of the driver.
+// Driver contains the version of the driver and the version of NVML.
 type Driver struct{ Version, NVML string }
 
 // GPU describes one physical GPU.
@@ -58,31 +56,30 @@ type GPU struct {
 	VBIOS  string
 	Place  *Place  // nil if the GPU reports no platform info
 	Fabric *Fabric // nil if the GPU is not in an NVLink fabric
-	// Floor is the power in watts while no work runs.
+	// Floor is the power in watts while nothing runs.
 	Floor    int
 	Limit    int    // enforced power limit in watts
 	MaxLimit int    // highest limit that can be set, in watts
 	Memory   uint64 // bytes
-	// Counter is the value of the board's energy counter when the simulation starts.
+	// Counter is the value of the board's energy counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
-	// Replicas is the number of replicas that the device plugin offers, through time-slicing or
-	// MPS. It is 0 if the GPU is not shared.
+	// Replicas is the number of replicas that the device plugin offers by time-slicing or MPS. It is 0 if the GPU is
+	// not shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
-	// GPM is set if the driver reports the busy time of instances. Drivers report this time for Hopper and newer GPUs.
+	// GPM is set if the driver reports the busy time of instances, as it does for Hopper and newer GPUs.
 	GPM bool
-	// Throttle contains, for each cause, the percentage of time for which the driver throttles the GPU.
+	// Throttle contains the percentage of the time for which the driver throttles the GPU, by cause.
 	Throttle [gpu.NumThrottles]int
 	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
-	// Defects change the health of a GPU over time. An AMD GPU supports only the conditions for memory errors,
-	// RowsUncorrectable, HardwareThermal, ClockReduction and Heat.
+	// Defects change the health of a GPU over time. For an AMD GPU, only memory errors, RowsUncorrectable,
+	// HardwareThermal, ClockReduction and Heat are supported.
 	Defects []Defect
-	// Accounting is set if an administrator has enabled the driver's accounting of processes.
+	// Accounting is set if an administrator has enabled the driver's accounting mode.
 	Accounting bool
-	// AMD is nil for an NVIDIA GPU. An AMD GPU has no Place, Fabric, Counts, Replicas, GPM or
-	// Accounting.
+	// AMD is nil for an NVIDIA GPU. An AMD GPU must have no Place, Fabric, Counts, Replicas, GPM or Accounting.
 	AMD *AMD
 }
 
@@ -92,25 +89,24 @@ type Place struct {
 	Slot, Tray, Host, Peer, Module int
 }
 
-// Fabric describes the NVLink domain of a GPU. The domain is fully configured.
+// Fabric describes the NVLink domain of a GPU, which is fully configured.
 type Fabric struct {
 	Cluster string // 32 hex digits
 	Clique  int
 }
 
-// Counts identifies the energy counters that the driver offers for a GPU.
+// Counts describes the energy counters that the driver has for a GPU.
 type Counts int
 
-// These are the possible sets of energy counters. On a board with two GPUs,
-// nvmlDeviceGetTotalEnergyConsumption returns the energy of the whole module for either GPU.
+// On a board with two GPUs, nvmlDeviceGetTotalEnergyConsumption may return the energy of the whole module for both
+// GPUs.
 const (
 	CountsGPU    Counts = iota // the plain counter counts the GPU
 	CountsScoped               // the plain counter counts the module; field 191 has both scopes
 	CountsModule               // the plain counter counts the module; field 191 has only the module's scope
 )
 
-// PCIDevice is a device on the PCI bus that is not one of the scenario's GPUs. The numbers are in
-// the format of sysfs.
+// PCIDevice is a device on the PCI bus that is not a GPU of the scenario. The numbers are in the format of sysfs.
 type PCIDevice struct {
 	Address, Vendor, Device, Class string
 	Driver                         string // kernel driver to which the device is bound, or empty
@@ -126,25 +122,25 @@ type Daemon struct {
 // Process describes a process and its work on GPUs.
 type Process struct {
 	Comm string // at most 15 bytes, without NUL and newline
-	// Title is the beginning of the process's command line.
+	// Title is the beginning of the command line.
 	Title string
 	UID   int
 	Work  []Work
-	// Below is the path of the process's cgroup, relative to the container's cgroup. It is usually empty. It is set if a
-	// runtime inside the container has created the cgroup.
+	// Below is the path of the process's cgroup, relative to the container's cgroup. It is empty unless a runtime
+	// inside the container has created the cgroup.
 	Below string
-	// Lifetime is the time after which a process in a container is replaced by another process. If it is 0, the process is
+	// Lifetime is the time after which another process replaces the process in a container. If it is 0, the process is
 	// not replaced.
 	Lifetime time.Duration
 }
 
-// Work describes the use of one GPU by a process. The process has a context on the GPU.
+// Work describes what a process does on a GPU, on which it has a context.
 type Work struct {
 	GPU int // position in the scenario's list of GPUs
-	// Instance is the position of the process's MIG instance in the GPU's list of instances.
+	// Instance is the position of the MIG instance, in the GPU's list of instances, on which the process works.
 	Instance int
-	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance completely busy. The
-	// power differs between processes, and an exporter cannot measure the power of a single process.
+	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance fully busy. It
+	// differs between processes, and an exporter cannot measure it for a single process.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -154,9 +150,8 @@ type Work struct {
 // Context is the kind of context that a process has on a GPU.
 type Context int
 
-// These are the kinds of contexts. The work of MPS clients runs through the context of their
-// server, so utilisation samples name the server's PID (NVIDIA open-gpu-kernel-modules,
-// kernel_channel.c: a channel belongs to the process that created its RM client).
+// The work of MPS clients runs through the context of their server, so utilisation samples name the server's PID
+// (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a channel belongs to the process that created its RM client).
 const (
 	Compute Context = iota
 	Graphics
@@ -170,15 +165,14 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After Pause, the pod is replaced by
-	// another pod with the same GPUs but with another name, another UID and other processes.
+	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After another Pause, a new pod
+	// starts with the same GPUs, but with another name, another UID and other processes.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
 }
 
-// Span is the time in which an object exists, relative to the start. The zero Span begins at the
-// start and has no end.
+// Span is the time in which something exists, relative to the start. The zero Span begins at the start and has no end.
 type Span struct {
 	From  time.Duration
 	Until time.Duration // exclusive; 0 for no end
@@ -208,9 +202,9 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// These are the actions. A GPU that was lost draws no power and counts no energy. Until the driver is reloaded, a lost
-// GPU remains on the PCI bus, and the driver reports it as lost. While no driver is loaded, no work runs, but processes
-// survive. On a real machine the processes would end. Pods start and end even while the kubelet is stopped.
+// A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the driver
+// reports it as lost. While no driver is loaded, nothing runs on the GPUs, but processes survive (on a real machine,
+// they would end). Pods start and end even while the kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails
@@ -221,7 +215,7 @@ const (
 	ReportXID                  // the driver reports an XID error; not for AMD
 )
 
-// Scenarios returns the scenarios of the package.
+// Scenarios returns all scenarios of the package.
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestChurn checks that two pods are replaced every second. The change must appear in the kubelet's
-// list, the log links, /proc and the driver's process lists.
+// TestChurn checks that two pods are replaced every second. The kubelet's list, the log links, /proc and the driver's
+// process lists must show the change.
 func TestChurn(t *testing.T) {
 	n := open(t, "churn")
 	kubelet := dial(t, n)
@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestPause checks that a pod is absent during its pause and is replaced by another pod afterwards.
+// TestPause checks that a pod is missing during its pause, and that another pod replaces it after the pause.
 func TestPause(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -83,8 +83,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestKubeletRestart checks that a stopped kubelet has no socket, and that a restarted kubelet
-// creates a new socket and lists the pods that started meanwhile.
+// TestKubeletRestart checks that a stopped kubelet has no socket. A restarted kubelet must create a new socket, and
+// list the pods that started in the meantime.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// checkReloaded checks that the driver has reset its counters and renumbered the GPUs.
+// checkReloaded checks that the driver has renumbered the GPUs and that its counters begin at zero again.
 func checkReloaded(t *testing.T, state map[string][]fields, dead string) {
 	t.Helper()
 	if d := state["driver"][0]; d["loaded"] != "1" || d["generation"] != "2" || len(state["gpu"]) != 7 {

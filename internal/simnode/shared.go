@@ -23,7 +23,7 @@ func timeslice() Scenario {
 	return sc
 }
 
-// accounted returns the machine timeslice with a newer driver and with accounting mode enabled.
+// accounted returns the machine timeslice with a newer driver in accounting mode.
 func accounted() Scenario {
 	sc := timeslice()
 	sc.Name, sc.Node = "accounting", "accounting-0"
@@ -35,8 +35,8 @@ func accounted() Scenario {
 	return sc
 }
 
-// mps returns a machine with a device plugin that offers ten replicas of a GPU through MPS. The
-// plugin's control daemon runs the MPS server in a separate pod. This pod has no allocation.
+// mps returns a machine with a device plugin that offers ten replicas of a GPU through MPS. The plugin's control daemon
+// runs the MPS server in a separate pod without an allocation.
 func mps() Scenario {
 	sc := hgxH100("mps", 1)
 	sc.Description = "1 H100 shared by MPS; 3 client pods and the server in the pod of the control daemon"

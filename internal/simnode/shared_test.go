@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy that a GPU has used after the given number of seconds: the energy of each
-// pod, the total energy and the idle energy.
+// used returns the energy that a GPU has used after a number of seconds: by pod, in total, and while idle.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -78,8 +77,8 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestDRA checks that two pods that share a claim both hold the devices of the claim, and that a
-// claim with admin access holds no device.
+// TestDRA checks that two pods with the same claim both hold the devices of the claim, and that a claim with admin
+// access holds no device.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -95,8 +94,7 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// TestHog checks that the floor is charged to the holder of a GPU, independently of the processes
-// that use the GPU.
+// TestHog checks that the floor is charged to the holder of a GPU, regardless of the processes that use the GPU.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

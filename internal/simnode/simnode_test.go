@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// start is the start time of all simulations in these tests.
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC), Boot: 5 * time.Hour}
 
 func after(d time.Duration) gpu.Instant {
@@ -67,7 +66,7 @@ func history(t *testing.T, n *simnode.Node) simnode.History {
 	return rows
 }
 
-// fields contains one record of the driver's state file.
+// fields contains a record of the driver's state file, by key.
 type fields map[string]string
 
 // driverState returns the records of the driver's state file by name.

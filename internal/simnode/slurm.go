@@ -7,8 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// slurm returns a machine in a Slurm cluster with cgroup v2 and Slurm 26.05 or newer. These
-// versions name the cgroup of a job by its SLUID.
+// slurm returns a machine in a Slurm cluster with cgroup v2. Since Slurm 26.05, a job's cgroup is named by its SLUID.
 func slurm() Scenario {
 	sc := machineWithoutKubelet("slurm", 6)
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
@@ -32,8 +31,7 @@ func slurm() Scenario {
 	return sc
 }
 
-// slurmV1 returns a machine in a Slurm cluster with cgroup v1, where the cgroups of jobs are named
-// by job id.
+// slurmV1 returns a machine in a Slurm cluster with cgroup v1, where a job's cgroup is named by its job id.
 func slurmV1() Scenario {
 	sc := machineWithoutKubelet("slurm-v1", 3)
 	sc.Description = "3 H100 of a Slurm cluster with cgroup v1; a job of one GPU, a job without work, an idle GPU"
@@ -52,8 +50,8 @@ func machineWithoutKubelet(name string, gpus int) Scenario {
 	return sc
 }
 
-// SlurmJob returns a job with its step daemons. If the job has work, it also has a process. If the
-// job has devices, it also has the files that gpuledger's prolog writes.
+// SlurmJob returns a job with its step daemons. If the job has work, it also has a process. If it has devices, it also
+// has the files that gpuledger's prolog writes.
 func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	u := Unit{
 		Unit: gpu.Unit{Manager: "slurm", Name: id}, Cgroup: "/system.slice/slurmstepd.scope/" + sluid, Devices: devices,
@@ -78,7 +76,7 @@ func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	return u
 }
 
-// onV1 moves a job to cgroup v1. There, only some controllers contain Slurm's cgroups.
+// onV1 moves a job to cgroup v1, where Slurm creates cgroups only for some controllers.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
 	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)

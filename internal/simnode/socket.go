@@ -8,8 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// maxSocketPath is the length of the longest path that fits into sockaddr_un together with its
-// terminating NUL.
+// maxSocketPath is the maximum length of a path that fits into sockaddr_un, with its terminating NUL.
 const maxSocketPath = 107
 
 // socket is a gRPC server on a unix socket.
@@ -18,7 +17,7 @@ type socket struct {
 	served chan error // receives the result of Serve
 }
 
-// openSocket starts a server on a path. It serves until it is closed.
+// openSocket starts a server on a socket at a path. It serves until it is closed.
 func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, limit is %d: choose a shorter directory",
@@ -34,8 +33,8 @@ func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, err
 	return s, nil
 }
 
-// close stops the server and removes the socket. If the server was stopped before it began to
-// serve, close ignores the error of this case.
+// close stops the server and removes the socket. It ignores the error of a server that was stopped before it began to
+// serve.
 func (s *socket) close() error {
 	s.server.Stop()
 	if err := <-s.served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// writeSys writes a /sys directory with the machine's PCI devices and DMI identity.
+// writeSys writes a /sys directory with the PCI devices and the DMI identity of the machine.
 func writeSys(dir string, sc *Scenario) error {
 	for _, g := range sc.GPUs {
 		if g.AMD != nil {
@@ -33,8 +33,8 @@ func writeSys(dir string, sc *Scenario) error {
 	return writeFiles(filepath.Join(dir, "class/dmi/id"), sc.DMI)
 }
 
-// writeModule updates the directory of NVIDIA's kernel module in /sys. The directory exists only while
-// the module is loaded.
+// writeModule creates or removes the directory of NVIDIA's kernel module in /sys, which exists only while the module is
+// loaded.
 func (n *Node) writeModule() error {
 	version := ""
 	if n.world.driver.loaded {
@@ -51,8 +51,8 @@ func (n *Node) writeModule() error {
 	return writeFiles(dir, map[string]string{"version": version})
 }
 
-// writePCI adds a PCI device. As in the kernel's /sys, the directory of the bus contains a link to the
-// device's folder below the PCI root.
+// writePCI adds a PCI device. As in the kernel's /sys, the bus directory contains a link to the device's folder below
+// the PCI root.
 func writePCI(dir string, d PCIDevice) error {
 	err := writeFiles(filepath.Join(dir, pciFolder(d.Address)), map[string]string{
 		"vendor": d.Vendor, "device": d.Device, "class": d.Class,
@@ -88,12 +88,11 @@ func pciFolder(address string) string {
 	return filepath.Join("devices", "pci"+address[:len("0000:00")], address)
 }
 
-// managementDisplay is the PCI class of the display device of a management controller. This device
-// is card0.
+// managementDisplay is the PCI class of a management controller's display device, which is card0.
 const managementDisplay = "0x030000"
 
-// sysfsAddress converts a PCI address from NVML's format to the kernel's format. The kernel's format
-// has a four-digit domain and lower-case letters.
+// sysfsAddress converts a PCI address from NVML's format to the kernel's format, which has a four-digit domain and
+// lower-case letters.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))
 }

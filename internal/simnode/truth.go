@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Truth is one row of the truth. It describes the state of the model after one step.
+// Truth is one row of the truth: the state of the model after one step.
 type Truth struct {
 	// Time is in nanoseconds since the Unix epoch. Boot is in nanoseconds since boot.
 	Time int64 `json:"time_unix_ns"`
@@ -21,12 +21,12 @@ type Truth struct {
 	Modules []ModuleTruth `json:"modules,omitempty"`
 }
 
-// GPUTruth is the true use of one GPU since the start of the simulation. In every row
+// GPUTruth describes the true use of one GPU since the start of the simulation. In every row
 //
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
-// exactly. The use of a container includes the use by its processes. A container that holds a GPU
-// is charged a share of the floor even if it has no process.
+// exactly. The use of a container includes the use of its processes. A container that holds a GPU is charged a share of
+// the floor even if it has no process.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
@@ -35,7 +35,7 @@ type GPUTruth struct {
 	// driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
-	// Peak is the highest power of a step until now, in mW.
+	// Peak is the highest power of any step so far, in mW.
 	Peak int64 `json:"peak_mw"`
 	// Idle is the part of the floor that is charged to no owner. Retired is the energy of containers
 	// and processes that ended at least a minute ago and are no longer listed.
@@ -43,8 +43,7 @@ type GPUTruth struct {
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
 	Processes  []ProcessTruth   `json:"processes,omitempty"`
-	// Health contains the conditions of a GPU with defects, and the numbers of its XID errors as
-	// xid_<code>.
+	// Health contains the conditions of a GPU with defects, and the number of its XID errors by code, as xid_<code>.
 	Health map[Condition]int64 `json:"health,omitempty"`
 }
 
@@ -73,7 +72,7 @@ type ModuleTruth struct {
 	Containers []ContainerTruth `json:"containers,omitempty"`
 }
 
-// Sum returns the right side of the equation in the comment of [GPUTruth].
+// Sum returns the right side of the equation in the comment on [GPUTruth].
 func (g *GPUTruth) Sum() gpu.Millijoules {
 	sum := g.Idle + g.Retired
 	for _, c := range g.Containers {
@@ -114,8 +113,8 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 // History is a sequence of rows, oldest first.
 type History []Truth
 
-// Find returns the newest row in which a GPU's counter has the given value, or nil if there is no
-// such row. For example, the value was read through the driver.
+// Find returns the newest row in which a GPU's counter has the given value, such as a value that was read through the
+// driver. It returns nil if there is no such row.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {
@@ -125,8 +124,7 @@ func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	return nil
 }
 
-// ReadTruth reads a file with the newest row or the history of the truth. It skips an incomplete
-// last row.
+// ReadTruth reads the newest row or the history of the truth from a file. It skips an incomplete last row.
 func ReadTruth(path string) (History, error) {
 	f, err := os.Open(path)
 	if err != nil {

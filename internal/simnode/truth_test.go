@@ -59,7 +59,7 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 	}
 }
 
-// checkProcesses checks that a container's processes use no more energy than the container.
+// checkProcesses checks that the processes of a container use no more energy than the container.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
 	used := make(map[gpu.Owner]gpu.Millijoules)
@@ -73,7 +73,7 @@ func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	}
 }
 
-// checkRise checks that no value decreases, except the counters when the driver is reloaded.
+// checkRise checks that no value decreases, except counters at a reload of the driver.
 func checkRise(t *testing.T, before, row *simnode.Truth) {
 	t.Helper()
 	for i := range row.GPUs {
@@ -112,7 +112,7 @@ func TestTruthIsPlausible(t *testing.T) {
 	}
 }
 
-// TestCounterHasRow checks that the truth has a row with every counter value of the driver.
+// TestCounterHasRow checks that every counter value that the driver reports is in a row of the truth.
 func TestCounterHasRow(t *testing.T) {
 	for _, tt := range []struct{ scenario, field string }{
 		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},
@@ -135,8 +135,8 @@ func TestCounterHasRow(t *testing.T) {
 	}
 }
 
-// TestModuleCounter checks that the GPUs of a module report the same counter, and that the counter increases by
-// the energy of both GPUs.
+// TestModuleCounter checks that the GPUs of a module report the same counter, which increases by the energy of both
+// GPUs.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -170,8 +170,7 @@ func TestModuleCounter(t *testing.T) {
 	}
 }
 
-// TestStepIsDeterministic checks that the result depends only on the scenario and the time, and not
-// on the times at which Step is called.
+// TestStepIsDeterministic checks that the result depends only on the scenario and the time, not on when Step is called.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -275,8 +274,8 @@ func TestTruthSparse(t *testing.T) {
 	}
 }
 
-// TestTruthHeld checks the time for which containers hold a GPU, including containers with two replicas. It also
-// checks the highest power of the GPU. Two processes on the GPU each draw 500 W for 40 % of the time.
+// TestTruthHeld checks the held times of containers, including containers with two replicas, and the highest power of
+// the GPU. Two processes on the GPU draw 500 W each for 40 % of the time.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {

@@ -14,20 +14,18 @@ import (
 // Unit is a job, a container outside pods, a service or a user.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The field Below of each
-	// process is appended to this path. Alternatively, Cgroup contains the lines of a cgroup file,
-	// with %s in place of Below.
+	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The Below of each process is appended to it.
+	// Alternatively, Cgroup contains the lines of a cgroup file, with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // devices that the unit holds
-	// Files contains files that exist as long as the unit, by their path below the node's directory.
-	// On a real machine, a prolog or a container engine writes such files.
+	// Files contains files that exist as long as the unit, by their path below the node's directory. On a real machine,
+	// a prolog or a container engine writes them.
 	Files map[string]string
 	Span
 }
 
-// withUnits returns the scenario with its units converted to pods, so that units start, end and are
-// charged in the same way as pods.
+// withUnits returns the scenario with its units as pods, so that units start, end and are charged as pods are.
 func (sc Scenario) withUnits() Scenario {
 	sc.Pods = append([]Pod(nil), sc.Pods...)
 	for i := range sc.Units {
@@ -48,7 +46,7 @@ func (u *Unit) cgroup(below string) string {
 	return u.Cgroup + below
 }
 
-// removeNodeFiles removes files. A file that another unit has already removed is not an error.
+// removeNodeFiles removes files. It is not an error if another unit has already removed a file.
 func removeNodeFiles(dir string, files map[string]string) error {
 	for name := range files {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,15 +56,15 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// heldDir is the directory to which prologs write. dockerRoot and podmanRoot are the directories of
-// the container engines. All are below the node's directory.
+// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All are below the
+// node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"
 	podmanRoot = "podman"
 )
 
-// unitFlags returns the exporter's flags for units. Only a Slurm node has prologs.
+// unitFlags returns the exporter's flags for units. Prologs exist only on Slurm nodes.
 func (n *Node) unitFlags() (flags []string) {
 	if slices.ContainsFunc(n.world.scenario.Units, func(u Unit) bool { return u.Manager == "slurm" }) {
 		flags = []string{"--units.held-dir=" + filepath.Join(n.dir, heldDir)}

@@ -8,12 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU, one unit tries
-// to be charged less or tries to cause charges for a job on the same GPU. The unit is a job, a
-// container or a user.
+// UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU, one unit (a job, a container or a
+// user) tries to be charged less, or to have its work charged to a job on the same GPU.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
-// ManagerCheats is a variant of [UnitCheats] in which units imitate the units of other managers.
+// ManagerCheats is a variant of [UnitCheats] in which units imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
 // playTricks returns a machine with tricks, the same machine without the tricks, and the names of
@@ -101,7 +100,6 @@ var managerTricks = []unitTrick{
 	}, false},
 }
 
-// malloryWork returns the work of a cheating unit.
 func malloryWork(g int) Work {
 	return Work{GPU: g, Watts: 500, Load: Constant(40), Memory: 8 * gib}
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// workstation returns a machine that several users share, without Kubernetes and without a
-// scheduler.
+// workstation returns a machine without Kubernetes and without a scheduler, which several users share.
 func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
 	sc.Description = "3 H100 without a scheduler; a Docker container that holds a GPU, a Podman container, a service, two users"
@@ -30,7 +29,7 @@ func workstation() Scenario {
 	return sc
 }
 
-// session returns a user's unit with one process.
+// session returns the unit of a user, with one process.
 func session(uid int, below string, work Work) Unit {
 	return Unit{
 		Unit: gpu.Unit{Manager: "user", Name: fmt.Sprint(uid)}, Cgroup: fmt.Sprintf("/user.slice/user-%d.slice", uid),
@@ -38,7 +37,7 @@ func session(uid int, below string, work Work) Unit {
 	}
 }
 
-// dockerContainer returns a container of Docker Compose.
+// dockerContainer returns a container that Docker Compose created.
 func dockerContainer(name string, devices []Device, work Work) Unit {
 	id := hexID("docker", name)
 	ids := ""

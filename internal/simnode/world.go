@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// world is the model: the workloads, their power and the driver's state. It does not write files.
+// world is the model of the node: the workloads, their power, and the driver's state. It writes no files.
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
@@ -24,19 +24,18 @@ type world struct {
 	pending []pendingPod // successors of ended pods
 	nextPID uint32
 	driver  driver
-	// kubelet is set while the kubelet runs.
 	kubelet bool
 	events  []Event // events that have not happened yet
 }
 
-// pendingPod is the successor of an ended pod, during the pause before its start.
+// pendingPod is the successor of an ended pod, which waits until its pause ends.
 type pendingPod struct {
 	spec       *Pod
 	generation int
 	until      int64 // step in which the pause ends
 }
 
-// driver is the state of NVIDIA's driver, except the state of each GPU.
+// driver is the state of NVIDIA's driver, without the states of the GPUs.
 type driver struct {
 	generation int
 	loaded     bool
@@ -73,15 +72,14 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	return w
 }
 
-// beforeStart returns the boot-clock time at the given duration before the start, or 0 if that time
-// is before the boot.
+// beforeStart returns the boot-clock time of the moment d before the start, or 0 if that is before the boot.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
 // elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step. It lists the pods that ended and the pods that started. It also
-// lists the processes that ended or started in the remaining pods.
+// change is the result of one step: the pods that ended or started, and the processes that ended or started in the
+// other pods.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -121,7 +119,7 @@ func (w *world) advance() change {
 	return ch
 }
 
-// replacePods ends pods after their lifetime and starts the pods that are due.
+// replacePods ends pods whose lifetime has passed, and starts the pods that are due.
 func (w *world) replacePods() change {
 	var ch change
 	var living []*pod
@@ -157,7 +155,7 @@ func (w *world) replacePods() change {
 	return ch
 }
 
-// replaceProcesses ends processes after their lifetime and starts their successors.
+// replaceProcesses ends processes whose lifetime has passed, and starts their successors.
 func (w *world) replaceProcesses(ch change) change {
 	for _, p := range w.pods {
 		for _, c := range p.containers {
@@ -173,7 +171,7 @@ func (w *world) replaceProcesses(ch change) change {
 	return ch
 }
 
-// startPending starts the pods for which the pause after their predecessor has ended.
+// startPending starts the pods whose pause has ended.
 func (w *world) startPending() []*pod {
 	var started []*pod
 	w.pending = slices.DeleteFunc(w.pending, func(v pendingPod) bool {
@@ -213,7 +211,7 @@ func (w *world) applyEvent(e Event) {
 	}
 }
 
-// reportXID adds an XID error of a board. The driver reports the error to its clients.
+// reportXID records an XID error of a board, which the driver reports to its clients.
 func (w *world) reportXID(b *board, code int) {
 	w.driver.xids = append(w.driver.xids, xid{b.UUID, code})
 	if b.health != nil {
@@ -221,8 +219,7 @@ func (w *world) reportXID(b *board, code int) {
 	}
 }
 
-// renumber simulates the loading of the driver. Unreachable GPUs are omitted, and energy counters
-// start at zero.
+// renumber simulates a load of the driver: it omits unreachable GPUs, and sets the energy counters to zero.
 func (w *world) renumber() {
 	for _, b := range w.boards {
 		if b.gone = b.lost; b.AMD == nil && !b.gone {
@@ -232,13 +229,13 @@ func (w *world) renumber() {
 	w.number()
 }
 
-// restart sets the driver's counters for a board to zero.
+// restart sets the driver's counters of a board to zero.
 func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 	b.healthAtLoad = maps.Clone(b.health)
 }
 
-// number assigns the indices of the GPUs in NVIDIA's driver and returns the number of GPUs.
+// number assigns an index to each GPU in NVIDIA's driver, and returns the number of these GPUs.
 func (w *world) number() int {
 	next := 0
 	for _, b := range w.boards {
@@ -253,8 +250,8 @@ func (w *world) number() int {
 // down reports whether a board is lost or its driver is not loaded.
 func (w *world) down(b *board) bool { return b.lost || b.AMD == nil && !w.driver.loaded }
 
-// holders returns the containers that hold each board by allocation. A container appears once for
-// each replica or instance that it holds.
+// holders returns, for each board, the containers that hold it by allocation. A container appears once for each replica
+// or instance that it holds.
 func (w *world) holders() [][]holder {
 	holders := make([][]holder, len(w.boards))
 	for _, p := range w.pods {
@@ -267,7 +264,7 @@ func (w *world) holders() [][]holder {
 	return holders
 }
 
-// held returns the devices that a container holds, without devices with admin access.
+// held returns the devices that a container holds. It omits devices with admin access.
 func (w *world) held(c *Container) []Device {
 	held := slices.Clone(c.Devices)
 	for _, i := range c.Claims {
@@ -278,8 +275,8 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns the processes with a context on each board, and their current activity. On a lost
-// GPU, or while no driver is loaded, no process is active.
+// loads returns, for each board, the processes with a context and their current activity. On a lost GPU, or while no
+// driver is loaded, no process is active.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
@@ -318,7 +315,7 @@ func (w *world) memoryUsed(gpu int) uint64 {
 	return used
 }
 
-// module returns the energy counter of the module to which a GPU belongs.
+// module returns the energy counter of a GPU's module.
 func (w *world) module(serial string) gpu.Millijoules {
 	var sum gpu.Millijoules
 	for _, b := range w.boards {
@@ -329,7 +326,7 @@ func (w *world) module(serial string) gpu.Millijoules {
 	return sum
 }
 
-// modulePower returns the power of the module to which a GPU belongs, in mW.
+// modulePower returns the power of a GPU's module in mW.
 func (w *world) modulePower(serial string) int {
 	sum := 0
 	for _, b := range w.boards {
@@ -360,8 +357,7 @@ func (w *world) truth() Truth {
 	return t
 }
 
-// modules returns the sums over the GPUs of each board with several GPUs, in the order of the
-// boards' first GPUs.
+// modules returns the sums of each board with several GPUs, in the order of the first GPU of each board.
 func modules(gpus []GPUTruth) []ModuleTruth {
 	var out []ModuleTruth
 	for _, serial := range shared(gpus) {

@@ -1,10 +1,9 @@
 // Package fakes contains fake driver libraries and compiles them.
 //
-// They are written in C because they replace the driver at its C ABI. The production code loads
-// them with dlopen through the unchanged bindings. The tests therefore cover the released code,
-// including struct layouts, sizing calls and return codes. A fake behind a Go interface would test
-// none of these. A shared library that is written in Go would add a second Go runtime to the
-// process.
+// The libraries are written in C because they replace the driver at its C ABI. The released code loads them with dlopen
+// through the same bindings as the real driver. So the tests cover the released code, including struct layouts, sizing
+// calls and return codes. A fake behind a Go interface would test none of these. A shared library in Go would add a
+// second Go runtime to the process.
 package fakes
 
 import (
@@ -45,20 +44,19 @@ func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
 
-// CompileDCGM is like [Compile], for the fake libdcgm.so.4, which dcgm.c describes.
+// CompileDCGM is [Compile] for the fake libdcgm.so.4, which dcgm.c describes.
 func CompileDCGM(dir string) (path string, err error) {
 	return dcgm.compile(dir)
 }
 
-// CompileCUDA is like [Compile], for the fake libcuda.so.1, which cuda.c describes.
+// CompileCUDA is [Compile] for the fake libcuda.so.1, which cuda.c describes.
 func CompileCUDA(dir string) (path string, err error) {
 	return cuda.compile(dir)
 }
 
-// Without copies a compiled library into another directory and returns the path of the copy. The
-// copy lacks the given functions, like the library of an older driver. The function Without renames
-// them in the copy. The loader does not find the renamed functions, because it looks up symbols by
-// a hash of the name.
+// Without copies a compiled library into another directory and returns the path of the copy. Like the library of an
+// older driver, the copy does not export the given functions. Without renames them: the loader looks up symbols by a
+// hash of the name, so it does not find the new names.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -71,8 +69,7 @@ func Without(library, dir string, functions ...string) (path string, err error) 
 	return path, os.WriteFile(path, content, 0o755)
 }
 
-// OfVersion copies a compiled driver library to a path. The copy works only with the given version
-// of the driver.
+// OfVersion copies a compiled driver library to a path. The copy accepts only the given version of the kernel module.
 func OfVersion(library, path, version string) error {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -124,7 +121,7 @@ func (l library) build(path string) error {
 	return err
 }
 
-// includes returns the compiler's flag for the headers of the binding.
+// includes returns the compiler flag for the headers of the binding.
 func (l library) includes() ([]string, error) {
 	if l.binding == "" {
 		return nil, nil

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Main runs the tests of a package that loads the fake libraries, and returns the exit status. It
-// compiles the libraries for which a path is requested, and removes them afterwards.
+// Main runs the tests of a package that loads the fake libraries, and returns the exit status. It compiles the
+// libraries whose paths are not nil, and removes them at the end.
 func Main(m interface{ Run() int }, driver, engine *string) int {
 	dir, err := os.MkdirTemp("", "fakes")
 	if err != nil {

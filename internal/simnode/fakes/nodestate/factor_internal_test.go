@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUnknownUnit checks that a gauge with a unit that has no conversion causes a panic, because a
-// factor of 0 would count as a value.
+// TestUnknownUnit checks that a gauge whose unit has no conversion causes a panic. With a factor of 0, the gauge would
+// have the value 0 in all tests.
 func TestUnknownUnit(t *testing.T) {
 	defer func() {
 		if got := fmt.Sprint(recover()); !strings.Contains(got, `no row for "furlongs"`) {
