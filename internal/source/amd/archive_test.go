@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// extract returns a tree with the files in an archive.
+// extract unpacks an archive into a new tree.
 func extract(t *testing.T, archive io.Reader) *tree {
 	t.Helper()
 	d := &tree{t: t, root: t.TempDir(), health: true}
@@ -85,8 +85,8 @@ func machine(t *testing.T) *tree {
 	return d
 }
 
-// TestReplay archives a machine and checks that the report from the archive differs from the report
-// from the machine only in identities.
+// TestReplay archives the files of a machine and checks that the report from the archive differs from the machine's
+// report only in identities.
 func TestReplay(t *testing.T) {
 	d := machine(t)
 	var archive bytes.Buffer
@@ -120,9 +120,8 @@ func TestReplay(t *testing.T) {
 
 var updateTrees = flag.Bool("update-trees", false, "write the reports for the archives in testdata/trees, and the archive simulated.tar")
 
-// TestTrees replays the archives in testdata/trees and compares each report with a golden report.
-// The archive simulated.tar comes from the simulated machine in this test; other archives come from
-// real machines.
+// TestTrees replays the archives in testdata/trees and compares each report with a golden report. The archive
+// simulated.tar comes from the simulated machine in this test. All other archives come from real machines.
 func TestTrees(t *testing.T) {
 	if *updateTrees {
 		d := machine(t)
@@ -176,8 +175,8 @@ func rename(r *gpu.Report, names map[string]string) {
 	}
 }
 
-// TestArchiveFails checks that Archive fails if the driver is not loaded, and if the archive cannot
-// be written. If only a file is missing, Archive must not fail.
+// TestArchiveFails checks that Archive fails if the driver is not loaded or the archive cannot be written, but not if a
+// single file is missing.
 func TestArchiveFails(t *testing.T) {
 	d := newTree(t)
 	d.unload()

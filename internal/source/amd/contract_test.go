@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// TestContract runs those tests of the source contract that apply to AMD's GPUs.
+// TestContract runs the tests of the source contract that apply to AMD GPUs.
 func TestContract(t *testing.T) {
 	gputest.Limits{GPU: asAMD, Without: map[string]string{
 		"samples are reported once": "amdkfd has no samples of processes; see TestOccupancy",
@@ -25,8 +25,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// unplaced removes the GPUs' positions from a report, because a position depends on other GPUs.
-// TestPositions checks the positions.
+// unplaced removes the positions of GPUs from a report, because a position depends on other GPUs. TestPositions checks
+// the positions.
 type unplaced struct{ *amd.Source }
 
 func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
@@ -37,7 +37,7 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// asAMD converts a GPU from the contract to an AMD GPU.
+// asAMD changes a GPU of the contract into an AMD GPU.
 func asAMD(g *gputest.GPU) {
 	g.Reading.Gauges[gpu.MemoryReserved] = nil
 	d, r := &g.Device, &g.Reading
@@ -62,11 +62,11 @@ func asAMD(g *gputest.GPU) {
 	r.Contexts = contexts
 }
 
-// place returns the number that a described GPU has on the PCI bus. The GPU keeps this number when
-// its index changes.
+// place returns the number of a GPU on the PCI bus. It depends only on the UUID, so it stays the same when the GPU's
+// index changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
-// change makes the tree describe a node with AMD GPUs.
+// change makes the tree describe a node with the given GPUs as AMD GPUs.
 func (d *tree) change(n gputest.Node) {
 	d.t.Helper()
 	d.remove("sys/class/drm")
@@ -84,7 +84,6 @@ func (d *tree) change(n gputest.Node) {
 	d.renumbered()
 }
 
-// addGPU writes the files of a GPU.
 func (d *tree) addGPU(node int, g gputest.GPU) {
 	bus := strings.ToLower(strings.TrimPrefix(g.Device.PCIBusID, "0000"))
 	f := folder(bus)
@@ -123,7 +122,7 @@ func (d *tree) addGPU(node int, g gputest.GPU) {
 	}
 }
 
-// addProcesses writes amdkfd's files for the GPU, unless the GPU's processes are unknown.
+// addProcesses writes amdkfd's files for the GPU's processes, unless the processes are unknown.
 func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	if !r.ContextsKnown {
 		return
@@ -145,7 +144,7 @@ func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	}
 }
 
-// metricsOf returns a gpu_metrics file of revision 1.3 with the values of a reading.
+// metricsOf returns a gpu_metrics file of revision 1.3 that contains a reading.
 func metricsOf(r gpu.Reading) blob {
 	b := newBlob(1, 3, 120)
 	number := func(at int, v *float64, unit float64) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// addClient adds a device node that a process has opened. busy is the busy time of the engine gfx.
+// addClient adds an open file of a process for a device node. busy is the busy time of the engine gfx.
 func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Duration) {
 	d.t.Helper()
 	f := fmt.Sprintf("proc/%d/", pid)
@@ -28,13 +28,13 @@ func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Durati
 		id, address, busy.Nanoseconds()))
 }
 
-// work sets the busy time of a client that has opened its device node twice.
+// work sets the busy time of a client whose device node is open twice.
 func (d *tree) work(busy time.Duration) {
 	d.addClient(200, 3, "/dev/dri/renderD128", "2", bus1, busy)
 	d.addClient(200, 4, "/dev/dri/card1", "2", bus1, busy)
 }
 
-// media returns a tree with a GPU that is 80 % busy, an amdkfd process, and DRM clients.
+// media returns a tree with a GPU that is 80 % busy, a process in amdkfd, and DRM clients.
 func media(t *testing.T) *tree {
 	d := one(t)
 	d.clients = true
@@ -58,8 +58,8 @@ func media(t *testing.T) *tree {
 	return d
 }
 
-// usesOf reads a tree twice and calls step in between. It returns the memory and the activity of
-// each process.
+// usesOf reads a tree twice and calls step between the readings. It returns the memory and the activity of each
+// process.
 func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activity map[uint32]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -81,8 +81,8 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// TestClients checks which processes count as DRM clients. It also checks that each DRM client gets
-// its own busy time, and that the processes that amdkfd lists share the rest of the activity.
+// TestClients checks which processes count as DRM clients. Each DRM client must get its own busy time, and the
+// processes in amdkfd must share the rest of the activity.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)
@@ -116,8 +116,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestTwoWaiting checks that activity is unknown if amdkfd lists two processes and neither of them
-// occupies the GPU at the time of the reading.
+// TestTwoWaiting checks that the activity is unknown if amdkfd lists two processes and neither of them occupies the GPU
+// at the moment of the reading.
 func TestTwoWaiting(t *testing.T) {
 	d := media(t)
 	_, activity := usesOf(t, d, func() {
@@ -132,8 +132,8 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions, and
-// that an unreadable list of a process's open files is logged once.
+// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions. If the list of a process's
+// open files is unreadable, this must be logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// badPages is a reader that behaves like the kernel when gpu_vram_bad_pages is read (Linux,
-// amdgpu_ras_sysfs_badpages_read and kernfs_file_read_iter). Each read returns at most a page, and only whole lines
-// that leave room for one more byte.
+// badPages reads like gpu_vram_bad_pages in the kernel (Linux, amdgpu_ras_sysfs_badpages_read and
+// kernfs_file_read_iter). Each read returns at most a page, and only whole lines that leave room for one more byte.
 type badPages struct {
 	t    *testing.T
 	left string

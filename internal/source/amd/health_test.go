@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// healthFiles contains files in the folder of a GPU, in the formats that the kernel's documentation
-// describes (gpu/amdgpu/ras.rst, driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
+// healthFiles contains files in a GPU's folder, in the formats of the kernel's documentation (gpu/amdgpu/ras.rst,
+// driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
 var healthFiles = map[string]string{
 	"current_link_width": "8\n", "max_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "32.0 GT/s PCIe\n",
 	"pcie_replay_count":      "7\n",
@@ -28,7 +28,7 @@ var healthFiles = map[string]string{
 	"hwmon/hwmon3/power1_cap": "650000000\n", "hwmon/hwmon3/power1_cap_default": "750000000\n", "hwmon/hwmon3/power1_cap_max": "760000000\n",
 }
 
-// healthWant returns the values that are expected from healthFiles.
+// healthWant returns the expected values from healthFiles.
 func healthWant() map[string]float64 {
 	return map[string]float64{
 		"pcie_link_width": 8, "pcie_link_width_max": 16, "pcie_link_generation": 4, "pcie_link_generation_max": 5, "pcie_errors_total replay": 7,
@@ -39,7 +39,7 @@ func healthWant() map[string]float64 {
 	}
 }
 
-// healthy returns a tree with one GPU that has healthFiles.
+// healthy returns a tree with one GPU, whose folder contains healthFiles.
 func healthy(t *testing.T) *tree {
 	d := one(t)
 	d.health = true
@@ -49,8 +49,8 @@ func healthy(t *testing.T) *tree {
 	return d
 }
 
-// healthAfter calls the steps of a test at intervals of ten seconds, reads the only GPU of the tree after
-// each step, and returns the health from each reading.
+// healthAfter runs the steps of a test at intervals of ten seconds. After each step, it reads the tree's only GPU. It
+// returns the health from each reading.
 func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -75,8 +75,8 @@ func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float
 	return got
 }
 
-// TestHealth checks the values from all files. It also checks that a value is absent if its file is missing, and that
-// no values are read if health is disabled.
+// TestHealth checks the values from all files. A value must be absent if its file is missing, and no values must be
+// read if health is disabled.
 func TestHealth(t *testing.T) {
 	d := healthy(t)
 	got := healthAfter(t, d, func() {}, func() {
@@ -117,7 +117,7 @@ func TestHealthInterval(t *testing.T) {
 	}
 }
 
-// TestDamagedHealth checks that invalid content in a file removes only the values of this file, and that the values
+// TestDamagedHealth checks that invalid content in a file removes only the values from this file, and that the values
 // return with the next valid content.
 func TestDamagedHealth(t *testing.T) {
 	contents := map[string]string{
@@ -166,8 +166,8 @@ func TestDamagedHealth(t *testing.T) {
 // port is the folder of a PCIe root port.
 const port = "sys/devices/pci0000:16/0000:16:01.0"
 
-// plug moves the folder of a GPU below the folder of a port, as in the real sysfs. The folder of the bus
-// then contains a link to the folder.
+// plug moves the folder of a GPU below the folder of a port, and puts a link to it into the folder of the bus, as in
+// the real sysfs.
 func (d *tree) plug(address string) {
 	d.t.Helper()
 	d.mkdir(port)
@@ -235,8 +235,8 @@ func TestHealthHangs(t *testing.T) {
 	}
 }
 
-// TestClockLimits checks the times for which the clocks were limited. In revision 1.7 the cycle counter is at
-// offset 40, according to a compiler. The residencies of PROCHOT, PPT, socket, voltage regulator and HBM follow.
+// TestClockLimits checks how long the clocks were limited. In revision 1.7, the cycle counter is at offset 40 (computed
+// by a compiler). The residencies of PROCHOT, PPT, socket, voltage regulator and HBM follow.
 func TestClockLimits(t *testing.T) {
 	d := one(t)
 	d.health = true
@@ -269,10 +269,10 @@ func TestClockLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryCounters checks the counts of memory errors that are summed for the record. In the GPU's memory, a deferred
-// error is an uncorrectable error in data that was not used yet; the driver counts it only as deferred (Linux,
-// umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. A count that decreases is absent
-// until the next count continues from it.
+// TestMemoryCounters checks the counts of memory errors that are added up for the record. In the GPU's memory, a
+// deferred error is an uncorrectable error in data that was not used yet, and the driver counts it only as deferred
+// (Linux, umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. If a count decreases, it is
+// absent until the next count continues from it.
 func TestMemoryCounters(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -310,9 +310,9 @@ func TestMemoryCounters(t *testing.T) {
 	check("without health", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
 }
 
-// TestThrottled checks the time for which heat limited the clocks. The limits of socket, voltage regulator and HBM may
-// overlap, so only the longest of them is added between two readings. PROCHOT and the power limit are not thermal. If
-// the file contains no thermal residencies, the time is absent.
+// TestThrottled checks how long heat limited the clocks. The limits of socket, voltage regulator and HBM may overlap,
+// so between two readings only the longest of them counts. PROCHOT and the power limit are not thermal. If the file
+// contains no thermal residencies, the time is absent.
 func TestThrottled(t *testing.T) {
 	d := one(t)
 	clock := gputest.NewClock()

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definitions contains the kernel's structures for gpu_metrics (Linux, kgd_pp_interface.h), with shorter names. The
-// members have the original order and types, so a compiler can compute their offsets.
+// definitions contains the kernel's structures of gpu_metrics (Linux, kgd_pp_interface.h) with shorter names. The
+// members have the original order and types, so a compiler computes their offsets.
 const definitions = `
 #include <stddef.h>
 #include <stdint.h>
@@ -51,8 +51,8 @@ struct partition { HEADER uint16_t clock[8], soc[4], vclk[4], dclk[4], memClock,
 #define CLOCK(s) offsetof(struct s, clock), sizeof(uint16_t)
 `
 
-// TestLayouts compares the offsets of all values with the offsets that a compiler computes. Golden blobs cannot
-// detect a wrong offset in the table, because they use the same offsets.
+// TestLayouts compares all offsets with the offsets that a compiler computes. Golden blobs cannot detect a wrong offset
+// in the table, because they are made from the same offsets.
 func TestLayouts(t *testing.T) {
 	var program bytes.Buffer
 	program.WriteString(definitions + "int main(void) {\n")

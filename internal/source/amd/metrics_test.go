@@ -24,7 +24,8 @@ type place struct {
 	n         uint64
 }
 
-// build returns a blob of a revision. All bits outside the given places are ones, so all other values are missing.
+// build returns a blob of a revision. All bits outside the given places are set, which means that all other values are
+// missing.
 func build(format, content uint8, size int, places ...place) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -73,8 +74,7 @@ type attributeValue struct {
 // is returns a value that is not missing.
 func is(n uint64) value { return value{n, true} }
 
-// board contains the values of a GPU with revision 1.4 or later, at the offsets that these
-// revisions have in common.
+// board contains values of a GPU with revision 1.4 or later, at the offsets that are the same in all these revisions.
 var board = []place{{4, 2, 61}, {10, 2, 713}, {12, 2, 87}}
 
 // goldens contains a blob for each known revision and for each special value, with the expected
@@ -133,8 +133,8 @@ var goldens = map[string]struct {
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
 
-// limited contains the residencies that some of the boards report. In revision 1.9, early drivers write them with 32
-// bits and later drivers with 64 bits.
+// limited contains the residencies of some boards. In revision 1.9, early drivers write them with 32 bits and later
+// drivers with 64 bits.
 var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (
@@ -146,7 +146,6 @@ var (
 	}
 )
 
-// partitioned adds the activity sums of two compute dies.
 func partitioned(m metrics) metrics {
 	m.busy[0][0], m.busy[1][1] = is(44), is(45)
 	return m
@@ -154,7 +153,7 @@ func partitioned(m metrics) metrics {
 
 var unexported = cmp.AllowUnexported(metrics{}, value{})
 
-// TestDecode decodes the golden blobs. It also checks that the blobs have not changed.
+// TestDecode decodes the golden blobs, and checks that the blobs have not changed.
 func TestDecode(t *testing.T) {
 	for name, tt := range goldens {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +181,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeLonger checks that a file may be longer than its content.
+// TestDecodeLonger checks that a file may be longer than the structure in it.
 func TestDecodeLonger(t *testing.T) {
 	got, err := decode(append(goldens["1.4"].blob, make([]byte, 100)...))
 	if diff := cmp.Diff(goldens["1.4"].want, got, unexported); err != nil || diff != "" {
@@ -208,7 +207,7 @@ func TestEveryRevision(t *testing.T) {
 	}
 }
 
-// TestTorn checks that no value is used from a truncated file.
+// TestTorn checks that a truncated file provides no value.
 func TestTorn(t *testing.T) {
 	for name, tt := range goldens {
 		for n := range tt.blob {
@@ -219,8 +218,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that unknown revisions, and known revisions with an unknown size, are not
-// decoded.
+// TestUnknown checks that unknown revisions, and known revisions with an unknown size, are rejected.
 func TestUnknown(t *testing.T) {
 	tests := map[string][]byte{
 		"a later content":                  build(1, 10, 4000),
@@ -255,7 +253,7 @@ func TestMillijoules(t *testing.T) {
 			t.Errorf("%d units are %d mJ, want %s", counter, got, want)
 		}
 	}
-	// If the counter increases in steps of one unit, no remainder may be lost.
+	// If the counter increases by one unit at a time, no remainder may be lost.
 	var sum gpu.Millijoules
 	for counter := range uint64(65536) {
 		sum += millijoules(counter+1) - millijoules(counter)

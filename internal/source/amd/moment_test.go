@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// running returns a source that reads the tree with the clock of a bubble. Run is called until the test ends.
+// running returns a source that reads the tree with the clock of a synctest bubble. Run of the source runs until the
+// test ends.
 func (d *tree) running() *amd.Source {
 	began := time.Now()
 	now := func() gpu.Instant { return gpu.Instant{Wall: time.Now(), Boot: time.Hour + time.Since(began)} }
@@ -43,7 +44,7 @@ func (d *tree) occupies(pid, units int) {
 	d.write(fmt.Sprintf("%s%d/stats_40011/cu_occupancy", kfdProc, pid), fmt.Sprint(units))
 }
 
-// shares returns the activity of the processes in a reading, by PID.
+// shares returns the activity of each process in a reading, by PID.
 func shares(r gpu.Reading) map[uint32]float64 {
 	all := make(map[uint32]float64)
 	for _, s := range r.Samples {
@@ -52,8 +53,8 @@ func shares(r gpu.Reading) map[uint32]float64 {
 	return all
 }
 
-// TestMomentsAreRandom checks that a process cannot hide by resting at the time of each reading. The process works for a
-// quarter of each second.
+// TestMomentsAreRandom checks that a process cannot hide by resting at the times of the readings. The process works for
+// a quarter of each second.
 func TestMomentsAreRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ticks, worked = 200, 250 * time.Millisecond
@@ -72,15 +73,15 @@ func TestMomentsAreRandom(t *testing.T) {
 			d.occupies(100, 0)
 			time.Sleep(time.Second - worked)
 		}
-		// The standard deviation is 6. More than five standard deviations are permitted.
+		// The standard deviation is 6, so a difference of 32 is more than five standard deviations.
 		if seen < ticks/4-32 || seen > ticks/4+32 {
 			t.Errorf("the process was seen working in %d of %d readings, want about %d", seen, ticks, ticks/4)
 		}
 	})
 }
 
-// TestMoment checks the reading after a moment at which two processes worked. One of them ends before the reading, and a
-// third process starts.
+// TestMoment checks the reading after a moment at which two processes worked. Before the reading, one of them ends and
+// a third process starts.
 func TestMoment(t *testing.T) {
 	average := func(percent uint16) string { return string(mi300(10, 500).u16(12, percent)) }
 	sums := func(percent uint16, sum, samples uint32) string {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divide divides the GPU and its compute dies into the partitions of a mode. The render nodes of
-// the partitions follow the render node of the GPU, and the platform devices are numbered from 3.
+// divide divides the GPU and its compute dies into the partitions of a mode. The render nodes of the partitions follow
+// the GPU's render node. The platform devices are numbered from 3.
 func (d *tree) divide(mode string, partitions int) {
 	d.t.Helper()
 	d.remove("sys/class/kfd/kfd/topology/nodes")
@@ -69,7 +69,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestNumberedByMinor checks that partitions are numbered by the minor numbers of their render nodes if their
+// TestNumberedByMinor checks that the minor numbers of the render nodes determine the numbers of the partitions if the
 // locations contain no partition numbers.
 func TestNumberedByMinor(t *testing.T) {
 	d := one(t)
@@ -87,8 +87,7 @@ func TestNumberedByMinor(t *testing.T) {
 	}
 }
 
-// TestPartitionProcesses checks that a process is assigned to the partition on which it has the
-// most memory.
+// TestPartitionProcesses checks that a process belongs to the partition on which it has the most memory.
 func TestPartitionProcesses(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)
@@ -163,7 +162,8 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestLongTick checks that the activity of partitions is known with the longest tick, if each reading is 100 ms late.
+// TestLongTick checks that the activity of partitions is known with the longest tick, even if each reading is 100 ms
+// late.
 func TestLongTick(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -185,8 +185,8 @@ func TestLongTick(t *testing.T) {
 	}
 }
 
-// TestPartitionFiles checks the activity of partitions that have separate files, as with revision 1.9 of gpu_metrics.
-// The attributes' numbers are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
+// TestPartitionFiles checks the activity of partitions with separate files, as in revision 1.9 of gpu_metrics. The
+// numbers of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
 // activity, 9 is the number of samples, and 43 identifies the sums of the dies.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {
@@ -247,8 +247,8 @@ func TestPartitionFiles(t *testing.T) {
 	}
 }
 
-// TestHangsAlone checks that a GPU with a hanging gpu_metrics file does not delay other GPUs, is
-// logged once, and keeps its place in the list.
+// TestHangsAlone checks a GPU whose gpu_metrics file hangs. The GPU must not delay other GPUs, must be logged once, and
+// must keep its position in the list.
 func TestHangsAlone(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -270,13 +270,13 @@ func TestHangsAlone(t *testing.T) {
 	if got := r.Readings[0].Energy.Joules(); got != 11 {
 		t.Errorf("energy %v J, want 11", got)
 	}
-	// On a busy machine the other GPU may also be late.
+	// On a busy machine, the reading of the other GPU may be late too.
 	if n := strings.Count(d.log.String(), "quarantined until the call returns\" gpu="+id1); n != 1 {
 		t.Errorf("%d lines about the quarantine of %s in the log, want 1:\n%s", n, id1, &d.log)
 	}
 }
 
-// TestAllHang checks that Read returns an error while no GPU responds.
+// TestAllHang checks that Read returns an error if no GPU responds.
 func TestAllHang(t *testing.T) {
 	d := one(t)
 	s := gputest.Hasty(d.open(gputest.NewClock().Now))
@@ -288,8 +288,7 @@ func TestAllHang(t *testing.T) {
 	}
 }
 
-// TestPositions checks that a GPU takes one position per partition, even while it cannot be
-// identified.
+// TestPositions checks that a GPU takes one position for each of its partitions, even while it cannot be identified.
 func TestPositions(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)

@@ -16,8 +16,8 @@ import (
 
 const ras1 = "sys/bus/pci/devices/" + bus1 + "/ras/"
 
-// errorsAfter calls the steps of a test at intervals of ten seconds, reads a GPU after each step, and
-// returns the error counts.
+// errorsAfter runs the steps of a test at intervals of ten seconds, reads the GPU after each step, and returns the
+// error counts.
 func errorsAfter(t *testing.T, d *tree, steps ...func()) (got []string) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -55,8 +55,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedErrors checks that a malformed file leads to no counts and does not affect other
-// files.
+// TestDamagedErrors checks that a malformed file provides no counts and does not affect other files.
 func TestDamagedErrors(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "no number": "ue:\nce: 1\n", "negative": "ue: -1\nce: 1\n", "unknown type": "ue: 0\nxe: 1\n", "twice": "ue: 0\nue: 1\n",
@@ -80,8 +79,8 @@ func TestDamagedErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsFall checks that a count that decreases or jumps is reported only when the next count
-// continues from it, and that a single wrong number is not reported.
+// TestErrorsFall checks that a count that decreases or jumps is reported only if the next count continues from it, and
+// that a single wrong number is never reported.
 func TestErrorsFall(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -114,7 +113,7 @@ func TestErrorsFall(t *testing.T) {
 	}
 }
 
-// TestManyBlocks checks that only a limited number of files is read.
+// TestManyBlocks checks that the number of files that are read is limited.
 func TestManyBlocks(t *testing.T) {
 	d := one(t)
 	for i := range 100 {
@@ -125,7 +124,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzErrors checks that, for any content, each reported count is in the file.
+// FuzzErrors checks that each reported count is in the file, for any content.
 func FuzzErrors(f *testing.F) {
 	f.Add("ue: 0\nce: 12\nde: 3\n")
 	f.Add("ue: 4294967295")

@@ -23,8 +23,7 @@ const (
 	joule     = 1 << 16
 )
 
-// mi300 returns a gpu_metrics file of revision 1.7 with the given energy in joules and power in
-// watts.
+// mi300 returns a gpu_metrics file of revision 1.7. The energy is in joules and the power in watts.
 func mi300(joules uint64, watts uint16) blob {
 	return newBlob(1, 7, 2208).u64(24, joules*joule).u16(10, watts)
 }
@@ -39,8 +38,8 @@ func one(t *testing.T) *tree {
 	return d
 }
 
-// energies calls the steps of a test once a second, reads the source after each step, and returns
-// the energy in joules and the kind of energy source.
+// energies runs the steps of a test once a second and reads the source after each step. It returns the energy in joules
+// and the energy source of each reading.
 func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	clock := gputest.NewClock()
 	s := d.open(clock.Now)
@@ -62,8 +61,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestDamaged checks that no value is used from a gpu_metrics file that is too short, truncated or
-// of an unknown revision, and that hwmon is read instead.
+// TestDamaged checks that a gpu_metrics file that is too short, truncated or of an unknown revision provides no value,
+// and that hwmon is read instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{
@@ -91,8 +90,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a GPU with unreadable files remains listed, and that the error is
-// logged once.
+// TestUnreadable checks that a GPU with unreadable files stays in the list, and that the error is logged once.
 func TestUnreadable(t *testing.T) {
 	d := one(t)
 	got := energies(t, d, func() {}, func() { d.remove(metrics1) }, func() {}, func() { d.write(metrics1, string(mi300(12, 500))) })
@@ -104,7 +102,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestNoID checks that a GPU without a unique id is not listed. Integrated GPUs have no unique id.
+// TestNoID checks that a GPU without a unique id, such as an integrated GPU, is not listed.
 func TestNoID(t *testing.T) {
 	for _, id := range []string{"", "0000000000000000", "ffffffffffffffff"} {
 		d := one(t)
@@ -118,7 +116,7 @@ func TestNoID(t *testing.T) {
 	}
 }
 
-// TestOtherDevices checks which devices are ignored.
+// TestOtherDevices checks that other devices are ignored.
 func TestOtherDevices(t *testing.T) {
 	tests := map[string]func(*tree){
 		"a Radeon":       func(d *tree) { d.write(folder(bus1)+"/class", "0x030000") },
@@ -156,8 +154,8 @@ func TestHive(t *testing.T) {
 	}
 }
 
-// TestModule checks an MI250. Both GPUs have the serial number of the module, but only the first
-// GPU reports an energy. This energy is the energy of the whole module.
+// TestModule checks an MI250. Both GPUs have the serial number of the module, but only the first GPU reports an energy,
+// which is the energy of the whole module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)
@@ -183,7 +181,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestRecordedFolder checks a tree that has folders in place of links to devices.
+// TestRecordedFolder checks a tree that contains folders instead of links to devices.
 func TestRecordedFolder(t *testing.T) {
 	d := newTree(t)
 	d.mkdir("sys/class/drm")
@@ -206,7 +204,7 @@ func TestRecordedFolder(t *testing.T) {
 	}
 }
 
-// TestProcesses checks which of the processes that amdkfd lists are on a GPU.
+// TestProcesses checks which processes in amdkfd count as processes on a GPU.
 func TestProcesses(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -238,8 +236,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesUnknown checks that processes are unknown if amdkfd is missing, and if it lists too
-// many processes.
+// TestProcessesUnknown checks that the processes are unknown if amdkfd is missing or lists too many processes.
 func TestProcessesUnknown(t *testing.T) {
 	tests := map[string]func(*tree){
 		"no amdkfd": func(d *tree) { d.remove("sys/class/kfd") },
@@ -259,8 +256,8 @@ func TestProcessesUnknown(t *testing.T) {
 	}
 }
 
-// TestOccupancy checks that the GPU's activity is divided among processes in proportion to the
-// compute units that they occupy.
+// TestOccupancy checks that the GPU's activity is divided among the processes in proportion to the compute units that
+// they occupy.
 func TestOccupancy(t *testing.T) {
 	tests := map[string]struct {
 		busy        uint16

@@ -16,16 +16,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// A tree is a directory with the driver's files, and the source that reads them.
+// A tree is a directory with the files of the driver, and the configuration of the source that reads them.
 type tree struct {
 	t    testing.TB
 	root string
-	log  strings.Builder // clock of the source
-	// generation is the number of changes of amdkfd's topology.
+	log  strings.Builder // log of the source
+	// generation counts the changes of amdkfd's topology.
 	generation int
-	// clients is set if DRM clients are read.
+	// clients is set if the source reads DRM clients.
 	clients bool
-	// health is set if the health of GPUs is read.
+	// health is set if the source reads the health of GPUs.
 	health bool
 	// tick is the usual interval between two readings, or 0.
 	tick time.Duration
@@ -47,7 +47,6 @@ func (d *tree) load() {
 	d.renumbered()
 }
 
-// unload removes all files of the driver.
 func (d *tree) unload() {
 	d.remove("sys/class")
 	d.remove("sys/bus/pci/drivers")
@@ -68,8 +67,7 @@ func (d *tree) mkdir(name string) {
 	}
 }
 
-// write replaces a file, so that a reader sees the new content only after it opens the file again,
-// as in sysfs.
+// write replaces a file. As in sysfs, a reader sees the new content only when it opens the file again.
 func (d *tree) write(name, content string) {
 	d.t.Helper()
 	d.mkdir(filepath.Dir(name))
@@ -113,7 +111,7 @@ func (d *tree) link(name, target string) {
 	}
 }
 
-// hang makes each read of a file hang until the file is released or the test ends.
+// hang makes all reads of a file hang until the file is released or the test ends.
 func (d *tree) hang(name string) {
 	d.t.Helper()
 	d.remove(name)
@@ -123,13 +121,13 @@ func (d *tree) hang(name string) {
 	d.t.Cleanup(func() { d.release(name, "") })
 }
 
-// release ends the hanging reads of a file and replaces the file by one with the given content.
+// release ends the hanging reads of a file, and replaces the file with a file that has the given content.
 func (d *tree) release(name, content string) {
 	info, err := os.Lstat(d.path(name))
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
-	// Readers still have the pipe open when it is replaced by a file with the content.
+	// Readers still have the pipe open when a file with the content replaces it.
 	old := d.path(name) + ".old"
 	if err := os.Rename(d.path(name), old); err != nil {
 		d.t.Error(err)
@@ -146,7 +144,7 @@ func (d *tree) release(name, content string) {
 // folder returns the path of a GPU's folder on the PCI bus.
 func folder(address string) string { return "sys/bus/pci/devices/" + address }
 
-// addCard creates a GPU with the given card number.
+// addCard creates a GPU as the card with the given number.
 func (d *tree) addCard(number int, address, uniqueID string) {
 	f := folder(address)
 	d.write(f+"/vendor", "0x1002")
@@ -179,7 +177,6 @@ func (d *tree) open(now gpu.Clock) *amd.Source {
 	return s
 }
 
-// A blob is the content of gpu_metrics.
 type blob []byte
 
 // newBlob returns a blob of a revision without values.

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library. The library is compiled when a test first uses
-// it, because fuzzing workers do not need it.
+// scratch is the folder of the fake client library. The library is compiled when a test first needs it, because fuzzing
+// workers do not need it.
 var scratch string
 
 var library = sync.OnceValue(func() string {
@@ -47,15 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An engine is the fake host engine, with the node that it reports and further content of its state
-// file.
+// An engine is the fake host engine: the node that it reports, and additional content of its state file.
 type engine struct {
 	t     *testing.T
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// fields contains additional fields in the engine's record, and lines contains additional
-	// lines.
+	// fields contains additional fields of the engine's record. lines contains additional lines.
 	fields string
 	lines  []string
 	cfg    dcgm.Config
@@ -96,36 +94,34 @@ func (e *engine) write() {
 	}
 }
 
-// add adds a line to the state.
+// add adds a line to the state file.
 func (e *engine) add(format string, args ...any) {
 	e.lines = append(e.lines, fmt.Sprintf(format, args...))
 	e.write()
 }
 
-// fault adds an injected fault.
+// fault injects a fault, such as fail:999 or hang, into a call for a GPU.
 func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
 
-// healed removes the additional lines, including faults.
+// healed removes the additional lines, and with them all faults.
 func (e *engine) healed() {
 	e.lines = nil
 	e.write()
 }
 
-// pass advances the clock, including the engine's clock.
+// pass advances the clocks of the test and of the engine.
 func (e *engine) pass(d time.Duration) {
 	e.clock.Advance(d)
 	e.write()
 }
 
-// enriched is the source under test. The driver reports the node, and the engine adds values to the
-// report.
+// enriched is the source under test: a driver that reports the node, and an enricher that adds the engine's values.
 type enriched struct {
 	*dcgm.Enricher
 	engine *engine
 }
 
-// open returns a source that reads the driver and adds the engine's values to the report. The
-// enricher is closed when the test ends.
+// open returns the source under test. The enricher is closed at the end of the test.
 func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.logged, nil))
@@ -146,8 +142,7 @@ func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// driver returns the report from the node's driver. This driver does not measure the activity of
-// MIG instances.
+// driver returns the report of the node's driver, which does not measure the activity of MIG instances.
 func (e *engine) driver() gpu.Report {
 	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
 	for _, g := range e.node.GPUs {
@@ -158,7 +153,7 @@ func (e *engine) driver() gpu.Report {
 	return r
 }
 
-// calls lists all calls until now, with their return codes.
+// calls returns all calls so far, with their return codes.
 func (e *engine) calls() (out []string) {
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
 	for line := range strings.Lines(string(log)) {
@@ -168,7 +163,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns how many calls of a function returned the given code.
+// count returns how often a call returned a code. call contains both, separated by a space.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {
@@ -195,9 +190,8 @@ func (e *engine) watched() map[string]bool {
 	return watched
 }
 
-// checkLeaks checks that all groups were removed, that no call was made without a connection, and
-// that no unwatched value was requested. The engine would log a request for an unwatched value as
-// an error.
+// checkLeaks checks that all groups were removed, that every call was made with a connection, and that every requested
+// value was watched. For a value that is not watched, the engine would log an error.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {
@@ -238,7 +232,7 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// readAll reads a report and checks that it matches the node.
+// readAll reads a report and compares it with the node.
 func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)

@@ -67,8 +67,7 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestManyFields checks the maximum number of fields. The maximum is the engine's limit for one
-// request.
+// TestManyFields checks the maximum number of fields, which is the engine's limit for one request.
 func TestManyFields(t *testing.T) {
 	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, but a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
@@ -95,8 +94,7 @@ func many(t *testing.T, n int) string {
 	return strings.Join(rows[:n], ", gauge, x\n") + ", gauge, x\n"
 }
 
-// TestDefaultFields checks that all rows in the built-in file are valid, including rows in
-// comments.
+// TestDefaultFields checks that all rows in the built-in file are valid, even rows in comments.
 func TestDefaultFields(t *testing.T) {
 	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
 		t.Errorf("%d fields, but docs/dcgm.md states 25", n)
@@ -128,7 +126,7 @@ func FuzzParseFields(f *testing.F) {
 	})
 }
 
-// page reads the field page and returns its values, by field and then by instance.
+// page reads the field page and returns its values by field and instance.
 func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	t.Helper()
 	p := gputest.Read(t, s).Fields
@@ -200,8 +198,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does
-// not expire. There is no series if the driver has no XID events.
+// TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does not expire. If the
+// driver has no XID events, there must be no series.
 func TestPageXIDs(t *testing.T) {
 	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -225,9 +223,8 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
-// TestPageXIDsOfMIG checks that errors of a whole board in MIG mode are in the series of the GPU,
-// although DCGM declares the field for instances. An instance has a series only after an error of
-// its own.
+// TestPageXIDsOfMIG checks that errors of a whole board in MIG mode are in the series of the GPU, although DCGM
+// declares the field for instances. An instance must have a series only after it had an error itself.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -250,8 +247,8 @@ func TestPageXIDsOfMIG(t *testing.T) {
 	}
 }
 
-// TestLabelLater checks that an unreadable label is requested a few more times and that a known
-// label remains. A published page must not change. A blank label is not requested again.
+// TestLabelLater checks that an unreadable label is requested a few more times, and that a known label stays. A
+// published page must not change. A blank label must not be requested again.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
@@ -317,7 +314,7 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused checks that the enricher finds rejected fields by watching them for one GPU and
+// TestManyRefused checks that the enricher finds the fields that the engine rejects by watching them for one GPU, and
 // not for all GPUs.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
@@ -330,15 +327,13 @@ func TestManyRefused(t *testing.T) {
 	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
 		t.Errorf("%d fields are left", len(p.Fields))
 	}
-	// Two watches include all GPUs; the first of them fails. Each single field is watched for one
-	// GPU.
+	// Two watches are for all GPUs, and the first of them fails. All other watches are for a single field of one GPU.
 	if n := e.count("dcgmGroupAddEntity 0"); n > 2*8+26 {
 		t.Errorf("%d calls to add a GPU to a group", n)
 	}
 }
 
-// TestOldFields checks that the page contains the other fields if the engine does not have the
-// newest fields.
+// TestOldFields checks that, if the engine does not have the newest fields, the page contains all other fields.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tfields=500"
@@ -356,7 +351,7 @@ func TestOldFields(t *testing.T) {
 	}
 }
 
-// TestNoPage checks that without a field file there is no page and no field is watched for a page.
+// TestNoPage checks that, without a field file, there is no page and no field is watched for it.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {

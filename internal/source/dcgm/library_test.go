@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// otherLibrary is the environment variable that sets the library for a child process of this test
-// binary. A child process is needed because a process can load only one library.
+// otherLibrary is the environment variable with the library for a child process of this test binary. A test of another
+// library needs a child process, because a process can load only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError opens an enricher with an unusable library and prints the error.
+// printError opens an enricher with an unusable library, and prints the error.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
@@ -35,8 +35,7 @@ func printError(path string) {
 	fmt.Println(s.Close(time.Second))
 }
 
-// TestLibrary checks that an invalid library does not end the process, and that the error names the
-// problem.
+// TestLibrary checks that an invalid library does not end the process, and that the error describes the problem.
 func TestLibrary(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libdcgm.so.4")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
@@ -100,7 +99,7 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestAddresses checks which string the library receives for each form of an address.
+// TestAddresses checks which string the library gets for each form of an address.
 func TestAddresses(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // a short path, because it contains a socket
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestNativeMemory makes calls on many OS threads, as a long-running exporter does, and checks that
-// the library's messages of 4 MB do not remain allocated for each thread.
+// TestNativeMemory makes calls on many OS threads, as a long-running exporter does. The library's messages of 4 MB must
+// not stay allocated for each thread.
 func TestNativeMemory(t *testing.T) {
 	const threads, most = 20, 24 // MiB
 	e := newEngine(t, gputest.Full(0))

@@ -15,9 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestActivity checks that the activity of MIG instances, as measured by the engine, is added to
-// readings without activity. It is added only if the engine measured all instances that the driver
-// lists.
+// TestActivity checks that a reading without activity gets the activity of MIG instances that the engine measures, but
+// only if the engine measured all instances in the driver's list.
 func TestActivity(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
 	e.cfg.Profiling = true
@@ -60,7 +59,7 @@ func TestAbsurdActivity(t *testing.T) {
 	}
 }
 
-// TestProfiling checks that everything else is served if the engine cannot measure instances.
+// TestProfiling checks that all other values are served if the engine cannot measure instances.
 func TestProfiling(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -77,8 +76,8 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// TestTicks checks that the activity of instances is known from the second reading on, for various
-// intervals between readings.
+// TestTicks checks, for various intervals between readings, that the activity of instances is known from the second
+// reading on.
 func TestTicks(t *testing.T) {
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
 		t.Run(tick.String(), func(t *testing.T) {
@@ -96,8 +95,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestRepartitioned checks that the fields of removed instances are no longer watched, and that the
-// fields of the other instances remain watched.
+// TestRepartitioned checks that the fields of removed instances are no longer watched, and that the fields of the
+// other instances stay watched.
 func TestRepartitioned(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -127,8 +126,8 @@ func TestRepartitioned(t *testing.T) {
 	instances()
 }
 
-// TestRoom checks that, while the engine has no free groups, only some values are missing, and that
-// these values appear after groups have become free. No field may be treated as rejected.
+// TestRoom checks that only some values are missing while the engine has no free groups, and that these values appear
+// when groups become free. No field may be treated as rejected.
 func TestRoom(t *testing.T) {
 	for room := range 3 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -161,9 +160,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestProfilingLater checks that profiling begins after another program has released the profiling
-// counters, and that it continues after instances were removed, although the page already watched
-// the same field.
+// TestProfilingLater checks that profiling begins when another program has released the profiling counters. It must
+// continue after instances were removed, although the page already watched the same field.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true

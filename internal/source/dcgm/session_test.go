@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestOnce checks the number of calls for two pages, and that no call is made between the pages.
+// TestOnce checks how many calls two pages need, and that no call is made between the pages.
 func TestOnce(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -34,8 +34,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestVersions checks that the driver's details contain the versions of the engine and the library
-// as long as the engine is connected.
+// TestVersions checks that the driver's details contain the versions of the engine and of the library while the engine
+// is connected.
 func TestVersions(t *testing.T) {
 	e := newEngine(t, pair()...)
 	s := e.open()
@@ -65,8 +65,8 @@ func TestGPUsChange(t *testing.T) {
 	}
 }
 
-// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at
-// increasing intervals. A new engine is read like the first engine.
+// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at increasing intervals. It
+// must read a new engine as it read the first engine.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -93,8 +93,8 @@ func TestReconnect(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestPageStays checks that the last page is used for half a minute after the engine was lost, even
-// while no driver responds.
+// TestPageStays checks that the last page stays in use for half a minute after the loss of the engine, even while no
+// driver responds.
 func TestPageStays(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -105,15 +105,15 @@ func TestPageStays(t *testing.T) {
 		e.pass(time.Second)
 		var report gpu.Report
 		_ = s.Enrich(t.Context(), &report)
-		// The loss is detected at the next reading of the page, after ten seconds.
+		// The loss is detected ten seconds later, at the next reading of the page.
 		if kept := report.Fields == first; kept != (passed+1 < 9+30) || report.Drivers != nil {
 			t.Errorf("after %d s the page is %v", passed+1, report.Fields)
 		}
 	}
 }
 
-// TestLateAnswer checks that a call that does not return delays only one reading, by at most the
-// timeout, and is not repeated.
+// TestLateAnswer checks that a call that does not return delays only one reading, at most by the timeout, and is not
+// repeated.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -139,8 +139,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestClockStep checks the values after the wall clock was set back. The engine's newest values are
-// then older than this change, and are used until they expire.
+// TestClockStep checks the values after the wall clock was set back. At first, the engine's newest values are older
+// than this change, and they are used until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -153,12 +153,12 @@ func TestClockStep(t *testing.T) {
 	s := e.open()
 	e.readAll(s)
 	back = time.Hour
-	for _, g := range e.node.GPUs { // the newest values of the engine are older than the change
+	for _, g := range e.node.GPUs { // at first, the engine's newest values are older than the change
 		e.fault(g.Device.UUID, "*", "hang")
 	}
 	for passed := 0; passed < 60; passed += 10 {
 		e.pass(10 * time.Second)
-		// After the change, these values are first read with the second page.
+		// The second page after the change is the first with the new values.
 		if n := len(page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); (n == 2) != (passed <= 30) {
 			t.Errorf("%d s after the change there are %d values", passed, n)
 		}
@@ -182,8 +182,7 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew checks that a library newer than the engine receives no values, and that the reason is
-// logged.
+// TestSkew checks that a library that is newer than the engine receives no values, and that the reason is logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -208,8 +207,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver starts an engine while no driver is loaded. It checks that the engine counts as down
-// until the driver is loaded. Such an engine responds to every call, but has no GPUs.
+// TestNoDriver starts an engine while no driver is loaded. Such an engine responds to every call, but has no GPUs. It
+// must count as down until the driver is loaded.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestAbsurdNumbers changes every number that the driver reports for one of eight GPUs. Each number
-// becomes all ones, the largest value of its type, or NaN, before or after the first reading. The
-// test checks that the GPU is still read, and that impossible values are absent.
+// TestAbsurdNumbers changes every number that the driver reports about one of eight GPUs, before or after the first
+// reading: all bits are set, or it becomes the largest value of its type, or NaN. The GPU must still be read, and
+// impossible values must be absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -39,7 +39,7 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// TestAbsurdPartition checks that the source reads only a limited number of MIG devices of a GPU.
+// TestAbsurdPartition checks that the source reads only a limited number of MIG devices per GPU.
 func TestAbsurdPartition(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -77,8 +77,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	}
 }
 
-// spoil changes every number of a GPU in the state file, except its index and its mode. The change
-// lasts until the state is written again.
+// spoil replaces every number of a GPU in the state file, except its index and its mode. The change lasts until the
+// state is written again.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
 	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)

@@ -16,17 +16,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// kept is the driver's account of a process: the start of the process, the number of samples, and
-// the sums of the percentages in the samples. The zero value stands for a process without an
-// account.
+// kept is the driver's account of a process: the start of the process, the number of samples, and the sum of the
+// percentages in the samples. A process with the zero value has no account.
 type kept struct {
 	began   time.Time
 	samples int
 	sm, mem int
 }
 
-// An office runs tests of one GPU with accounting. The samples in the GPU's ring name PID 99, so
-// that they differ from the accounts.
+// An office runs tests of one GPU with accounting. The samples in the GPU's ring name PID 99, to distinguish them from
+// the accounts.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -35,7 +34,7 @@ type office struct {
 	uuid   string
 }
 
-// newOffice opens a driver with accounts for its processes, and reads it once.
+// newOffice opens a driver with accounts of its processes, and reads it once.
 func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	g := gputest.Full(0)
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
@@ -58,7 +57,7 @@ func (o *office) list(pids ...uint32) {
 	o.driver.write()
 }
 
-// keep sets the accounts in the driver.
+// keep replaces the accounts in the driver.
 func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.lines = nil
 	for pid, k := range accounts {
@@ -69,7 +68,7 @@ func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.write()
 }
 
-// read reads the GPU after one more second.
+// read waits a second and reads the GPU.
 func (o *office) read() gpu.Reading {
 	o.t.Helper()
 	o.clock.Advance(time.Second)
@@ -80,11 +79,11 @@ func (o *office) read() gpu.Reading {
 	return report.Readings[0]
 }
 
-// stale is the age that the program assumes for the accounts.
+// stale is the age of accounts that the program assumes.
 const stale = time.Second / 2
 
-// want reads the GPU and checks that the samples come from the accounts and that their span has the
-// given length.
+// want reads the GPU. It checks that the samples come from the accounts, and that they cover a span of the given
+// length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
 	r := o.read()
@@ -107,19 +106,18 @@ func (o *office) wantRing() {
 	}
 }
 
-// longAgo is a time before any reading.
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is the age of the ring's newest sample at a reading, as keep writes it.
+// ringLate is the age of the newest sample in the ring at a reading, as keep writes it.
 const ringLate = 100 * time.Millisecond
 
-// two returns the accounts of two processes of the same age.
+// two returns the accounts of two processes that have the same age.
 func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting checks that a reading reports the increase of the sums since the end of the ring's
-// samples, and no samples from the ring.
+// TestAccounting checks that a reading reports the increase of the sums since the last sample from the ring, and no
+// samples from the ring.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
@@ -128,8 +126,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks that, while the driver does not update the accounts, readings
-// cover no time. After a limit, they cover time again.
+// TestAccountingStandsStill checks that readings cover no time while the driver does not update the accounts, and that
+// they cover time again after a limit.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -147,7 +145,7 @@ func TestAccountingStandsStill(t *testing.T) {
 	o.want(3 * time.Second) // no activity
 }
 
-// TestAccountingComesAndGoes checks the activity of processes that begin or end between readings.
+// TestAccountingComesAndGoes checks the activity of processes that start or end between readings.
 func TestAccountingComesAndGoes(t *testing.T) {
 	o := newOffice(t, two(1000, 0, 0))
 	accounts := two(1010, 500, 0)
@@ -180,8 +178,8 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
-// TestAccountingOfWhoWasNotSeen checks that the activity of a process is reported if the process
-// began and ended between two readings.
+// TestAccountingOfWhoWasNotSeen checks that the activity of a process that started and ended between two readings is
+// reported.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
 	accounts[5] = kept{longAgo, 700, 90_000, 0} // the process ended long ago
@@ -197,8 +195,7 @@ func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestAccountingPIDReuse checks that a new process is not assigned the activity of an earlier
-// process with the same PID.
+// TestAccountingPIDReuse checks that a new process does not get the activity of an earlier process with the same PID.
 func TestAccountingPIDReuse(t *testing.T) {
 	o := newOffice(t, two(1000, 90_000, 0))
 	accounts := two(1010, 0, 1000)
@@ -207,8 +204,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The reading
-// after an incomplete one also uses the ring, because there are no earlier accounts.
+// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The next reading must also use
+// the ring, because there are no earlier accounts.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -284,8 +281,7 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAccountingWithoutARing checks that the activity is known from the second reading on if the
-// driver has no ring.
+// TestAccountingWithoutARing checks that, if the driver has no ring, the activity is known from the second reading on.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -296,7 +292,7 @@ func TestAccountingWithoutARing(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
 }
 
-// TestAccountingAfterReload checks that accounts that were read before a driver reload are ignored.
+// TestAccountingAfterReload checks that accounts from before a driver reload are ignored.
 func TestAccountingAfterReload(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -308,8 +304,8 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts checks that the activity is not lost if a reading is too late to be used. The
-// next reading must contain the activity of the late reading.
+// TestStaleAccounts checks that the activity in a reading that is too late to be used is not lost: the next reading
+// must contain it.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))

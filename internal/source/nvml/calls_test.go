@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// Three of the eight GPUs have different properties, so that all calls are made.
+// Three of the eight GPUs have different properties, so that the program makes all calls.
 const (
 	plain  = 0 // not in MIG mode, with the older energy counter
 	parted = 1 // in MIG mode
@@ -35,27 +35,26 @@ func eight() gputest.Node {
 	return n
 }
 
-// An effect changes the expected GPU: it removes the values that are unknown while a call fails.
+// An effect removes, from the expected GPU, the values that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
-// nothing is the effect of a failing call if it changes no value in the report.
+// nothing is the effect of a call whose failure changes no value in the report.
 func nothing(*gputest.GPU) {}
 
 // A call describes which values are missing while a function of the driver fails.
 type call struct {
 	// gpu is the index of a GPU for which the call is made, or none if the call does not concern a GPU.
 	gpu int
-	// first is the effect if the call fails for a new GPU, or nil if the call is not made for a new GPU. later is the
-	// effect if the call fails for a known GPU, or nil if the call is not repeated.
+	// first is the effect of a failure for a new GPU, and later is the effect for a known GPU. They are nil if the call
+	// is not made in that case.
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except seven functions that this test cannot break:
-// nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called only with older libraries (TestOldDriver);
-// nvmlDeviceGetHandleByPciBusId, which is called only during a release (TestReleaseGPU); nvmlDeviceGetAccountingPids
-// and nvmlDeviceGetAccountingStats, which are called only in accounting mode (TestAccountingFallsBack);
-// nvmlGpmSampleGet, which is called only for profiling (TestProfileFails); and nvmlDeviceGetFanSpeed, which is called
-// only for fans (TestDetailCallFails).
+// calls lists every function of the driver that the program calls, except seven functions that this test cannot make
+// fail. nvmlErrorString never fails. The others are called only with older libraries (nvmlDeviceGetGpuFabricInfo, see
+// TestOldDriver), during a release (nvmlDeviceGetHandleByPciBusId, see TestReleaseGPU), in accounting mode
+// (nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, see TestAccountingFallsBack), for profiling
+// (nvmlGpmSampleGet, see TestProfileFails) and for fans (nvmlDeviceGetFanSpeed, see TestDetailCallFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -112,8 +111,8 @@ var calls = withTables(map[string]call{
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// healthCalls contains the calls that read health values. No GPU in this test supports these calls, so the program
-// repeats the calls only after reaskAfter.
+// healthCalls contains the calls that read health. No GPU in this test supports them, so the program repeats them only
+// after reaskAfter.
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
@@ -122,10 +121,10 @@ var healthCalls = []string{
 	"nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetInforomImageVersion", "nvmlDeviceGetPersistenceMode", "nvmlDeviceGetComputeMode",
 }
 
-// reaskAfter is longer than the time after which the program repeats an unsupported call.
+// The program repeats an unsupported call within this time.
 const reaskAfter = 11 * time.Minute
 
-// withTables returns the given calls and the calls that read gauges and health.
+// withTables adds the calls that read gauges and health to the given calls.
 func withTables(calls map[string]call) map[string]call {
 	for _, name := range healthCalls {
 		calls[name] = always(plain, nothing)
@@ -136,21 +135,20 @@ func withTables(calls map[string]call) map[string]call {
 	return calls
 }
 
-// always returns a call that has the same effect on a new GPU and on a known GPU.
+// always returns a call that has the same effect for a new GPU and for a known GPU.
 func always(i int, e effect) call { return call{i, e, e} }
 
 func lost(g *gputest.GPU) { g.Lost = true }
 
 func unlisted(g *gputest.GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false }
 
-// unmetered is the effect if a GPU's best energy counter fails temporarily.
+// unmetered is the effect of a temporary failure of a GPU's best energy counter.
 func unmetered(g *gputest.GPU) {
 	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
 }
 
-// TestCallsAreKnown runs all code that calls the driver. It compares the table with the calls that
-// were made, and with the names of driver functions in the source code. A new call needs a row in
-// the table.
+// TestCallsAreKnown runs all code that calls the driver. It compares the table with the calls that were made, and with
+// the driver's function names in the source code. A new call needs a row in the table.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -185,7 +183,7 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// named returns the names of driver functions in the source code, without version suffixes.
+// named returns the driver's function names in the source code, without version suffixes.
 func named(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

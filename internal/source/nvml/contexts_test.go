@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestContexts checks that the merged lists have one entry per process.
+// TestContexts checks that the lists are merged into one entry per process.
 func TestContexts(t *testing.T) {
 	g := gputest.Full(0)
 	g.Reading.Contexts = nil

@@ -16,7 +16,7 @@ import (
 )
 
 // detailValues contains values of the driver, each with the expected value of a metric. The numbers of fields, modes
-// and units were copied from nvml.h. Values that can be read only together with other values are in TestDetailGroups.
+// and units are copied from nvml.h. Values that are read only together with other values are in TestDetailGroups.
 var detailValues = map[string]struct {
 	metric string
 	value  float64
@@ -41,10 +41,10 @@ type detailReader struct {
 	s     *nvml.Source
 }
 
-// newDetailReader returns a reader for a GPU that has these fields in the state file.
+// newDetailReader returns a reader for a GPU with these fields in the state file.
 func newDetailReader(t *testing.T, fields ...string) *detailReader {
 	node := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
-	node.GPUs[0].Reading.RowRemap, node.GPUs[0].Device.ReportsEvents = nil, false // calls that some tests need, with other values
+	node.GPUs[0].Reading.RowRemap, node.GPUs[0].Device.ReportsEvents = nil, false // some tests need these calls with other values
 	r := &detailReader{newDriver(t, node), gputest.NewClock(), nil}
 	r.report(fields...)
 	r.s = r.open(r.clock.Now)
@@ -59,7 +59,7 @@ func (r *detailReader) report(fields ...string) {
 	r.write()
 }
 
-// read reads after a time, and returns the metrics and labels with their values.
+// read waits for a time and then reads. It returns the values by metric and labels.
 func (r *detailReader) read(after time.Duration) map[string]float64 {
 	r.t.Helper()
 	r.clock.Advance(after)
@@ -81,8 +81,7 @@ func (r *detailReader) want(after time.Duration, want map[string]float64) {
 	}
 }
 
-// TestDetails reads all values together, and each value alone. It checks that a value is missing if the GPU does not
-// report it.
+// TestDetails reads all values together, and each value alone. A value must be missing if the GPU does not report it.
 func TestDetails(t *testing.T) {
 	all := make(map[string]float64)
 	for field, v := range detailValues {
@@ -152,7 +151,7 @@ func TestDetailGroups(t *testing.T) {
 	}
 }
 
-// TestDetailsAbsurd checks that numbers that no GPU can have are missing.
+// TestDetailsAbsurd checks that numbers that no GPU can have are ignored.
 func TestDetailsAbsurd(t *testing.T) {
 	for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "2147483647", "-1"} {
 		t.Run(absurd, func(t *testing.T) {
@@ -183,8 +182,8 @@ func TestDetailsAbsurd(t *testing.T) {
 	}
 }
 
-// TestDetailCallFails makes each call fail. It checks that only the values of this call are missing. The values must
-// return when the call works again and is due.
+// TestDetailCallFails makes each call fail. Only the values of this call may be missing, and they must return when the
+// call works again and is due.
 func TestDetailCallFails(t *testing.T) {
 	const day = 24 * time.Hour
 	for call, tt := range map[string]struct {
@@ -219,8 +218,8 @@ func TestDetailCallFails(t *testing.T) {
 	}
 }
 
-// TestDetailIntervals checks the times between calls over two days. During these days the driver is loaded again, and
-// the GPU is lost. A check of the InfoROM reads its flash memory, so these events must not cause another check.
+// TestDetailIntervals checks the intervals of calls over two days. In this time, the driver is loaded again, and the
+// GPU is lost. A check of the InfoROM reads its flash memory, so these events must not cause another check.
 func TestDetailIntervals(t *testing.T) {
 	r := newDetailReader(t, "margin=20", "persistence=1", "inforom=1")
 	r.read(0)
@@ -260,7 +259,7 @@ func TestDetailIntervals(t *testing.T) {
 	wantCalls("on the next day", map[string]int{"nvmlDeviceValidateInforom": 2})
 }
 
-// TestDetailsOff checks that no function is called for details that are not enabled.
+// TestDetailsOff checks that no function is called for details unless they are enabled.
 func TestDetailsOff(t *testing.T) {
 	for name, plain := range map[string]bool{"on": false, "off": true} {
 		t.Run(name, func(t *testing.T) {

@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
-// A driver is the fake driver, with the node that it reports and further content of its state file.
+// A driver is the fake driver: the node that it reports, and additional content of its state file.
 type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// lines contains additional lines in the state file, and fields contains additional fields in the
-	// gpu records of this file.
+	// lines contains additional lines of the state file. fields contains additional fields of the gpu records in this
+	// file.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
 	system string            // additional fields of the driver record, separated by tabs
@@ -49,7 +49,7 @@ type driver struct {
 	stages *stage.Set   // stages of the source that was opened last
 }
 
-// newDriver makes the fake library of this process report the node.
+// newDriver makes the process's fake library report the node.
 func newDriver(t *testing.T, n gputest.Node) *driver {
 	dir := t.TempDir()
 	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}}
@@ -59,8 +59,8 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 	return d
 }
 
-// open returns a source that reads the driver, and closes the source when the test ends. The source
-// waits for slow calls, so tests with hanging calls use [gputest.Hasty].
+// open returns a source that reads the driver and is closed at the end of the test. The source waits for slow calls, so
+// tests with hanging calls use [gputest.Hasty].
 func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.HangTimeout, now) }
 
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
@@ -87,13 +87,13 @@ func (d *driver) change(n gputest.Node) {
 	d.write()
 }
 
-// fault adds an injected fault.
+// fault injects a fault, such as fail:999 or hang, into a call for a GPU.
 func (d *driver) fault(uuid, call, do string) {
 	d.lines = append(d.lines, fmt.Sprintf("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do))
 	d.write()
 }
 
-// healed removes all additional lines, including faults.
+// healed removes all additional lines, and with them all faults.
 func (d *driver) healed() {
 	d.lines = nil
 	d.write()
@@ -127,7 +127,7 @@ func (d *driver) write() {
 	}
 }
 
-// calls returns the number of calls of a function.
+// calls returns how often a function was called.
 func (d *driver) calls(function string) int {
 	return strings.Count(d.log(), "\t"+function+"\t")
 }
@@ -144,7 +144,7 @@ func (d *driver) log() string {
 	return string(log)
 }
 
-// await waits until the given number of calls to a function was made.
+// await waits until a function has been called the given number of times.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
 	deadline := time.After(gputest.HangTimeout)

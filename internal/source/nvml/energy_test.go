@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// readFields reads a GPU for which the driver reports only the given fields.
+// readFields reads a GPU whose driver reports only the given fields.
 func readFields(t *testing.T, fields string) gpu.Report {
 	t.Helper()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
@@ -48,8 +48,8 @@ func TestEnergySource(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and that
-// the next best counter is used after three failures.
+// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and that the next best counter
+// is used after three failed attempts.
 func TestEnergyFailsAtFirst(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -72,9 +72,8 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsForLong checks that a counter that failed at first replaces the integral of power
-// within ten readings after it works again. The first reading with the counter must also contain the
-// integral.
+// TestEnergyFailsForLong checks a counter that fails at first and then works. Within ten readings, it must replace the
+// integral of power. The first reading with the counter must also contain the integral.
 func TestEnergyFailsForLong(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
@@ -151,8 +150,7 @@ func TestIntegral(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesRenumbering checks that an integral continues after the number of GPUs has
-// changed.
+// TestIntegralOutlivesRenumbering checks that an integral continues when the number of GPUs changes.
 func TestIntegralOutlivesRenumbering(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
@@ -169,8 +167,7 @@ func TestIntegralOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesLoss checks that an integral does not restart at zero after a GPU was lost
-// and has returned.
+// TestIntegralOutlivesLoss checks that an integral does not restart at zero when a lost GPU returns.
 func TestIntegralOutlivesLoss(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}}
@@ -191,8 +188,7 @@ func TestIntegralOutlivesLoss(t *testing.T) {
 	}
 }
 
-// TestMeterOutlivesRenumbering checks that the chosen counter is kept if it fails once while GPUs
-// are renumbered.
+// TestMeterOutlivesRenumbering checks that the chosen counter stays in use if it fails once while GPUs are renumbered.
 func TestMeterOutlivesRenumbering(t *testing.T) {
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
 	d := newDriver(t, n)
@@ -212,8 +208,8 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestMeterOfANewDriver checks that the energy source is chosen again after a driver reload, so
-// that a better source of the new driver is used.
+// TestMeterOfANewDriver checks that the energy source is chosen again after a driver reload, because the new driver may
+// have a better one.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -227,8 +223,8 @@ func TestMeterOfANewDriver(t *testing.T) {
 	}
 }
 
-// TestModulePower checks that both the power of the GPU and the power of the module are read if the
-// counter belongs to the module, and that an impossible power is not reported.
+// TestModulePower checks that the power of the GPU and the power of the module are both read if the counter belongs to
+// the module, and that an impossible power is not reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {
 		name, fields string

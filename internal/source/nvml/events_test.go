@@ -30,7 +30,7 @@ func watch(t *testing.T, s *nvml.Source) {
 	})
 }
 
-// wantXIDs reads until the expected number of events was reported, and compares the events.
+// wantXIDs reads until the expected number of events has been reported, and compares the events.
 func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 	t.Helper()
 	var got []gpu.DriverEvent
@@ -74,8 +74,7 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// TestXIDRefusedLater checks a GPU that supports events at first, but no longer after a driver
-// reload.
+// TestXIDRefusedLater checks a GPU that supports events at first, but does not support them after a driver reload.
 func TestXIDRefusedLater(t *testing.T) {
 	d, clock := newDriver(t, pair()), gputest.NewClock()
 	s := d.open(clock.Now)
@@ -92,7 +91,7 @@ func TestXIDRefusedLater(t *testing.T) {
 	})
 }
 
-// up reports whether the stage shows that the last wait for events succeeded.
+// up reports whether the last wait for events succeeded, according to the stage.
 func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
@@ -120,8 +119,8 @@ func TestXIDStage(t *testing.T) {
 	}
 }
 
-// TestXIDOfTheOthers checks that events of the other GPUs are reported after one GPU was lost,
-// although the driver rejects the event set of all GPUs if one GPU is lost.
+// TestXIDOfTheOthers checks that the events of all other GPUs are reported after the loss of a GPU, although the driver
+// rejects an event set that contains a lost GPU.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
@@ -144,8 +143,8 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestXIDsWithoutWaiting checks that calls to the driver return at once if there is no event.
-// Otherwise a release of the driver and the end of the exporter would wait for such a call.
+// TestXIDsWithoutWaiting checks that calls to the driver return immediately if there is no event. Otherwise, a release
+// of the driver and the end of the exporter would have to wait for such a call.
 func TestXIDsWithoutWaiting(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -160,8 +159,7 @@ func TestXIDsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestXIDTimeoutAtOnce checks that the event loop pauses between waits if the driver's wait returns
-// at once.
+// TestXIDTimeoutAtOnce checks that the event loop pauses if the driver's wait returns immediately.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -178,8 +176,7 @@ func TestXIDTimeoutAtOnce(t *testing.T) {
 	}
 }
 
-// TestXIDEvents checks which GPUs deliver events, and that registration is repeated if the result
-// may change.
+// TestXIDEvents checks which GPUs deliver events, and that a registration is repeated if its result may change.
 func TestXIDEvents(t *testing.T) {
 	tests := []struct {
 		name, call, fault string
@@ -219,8 +216,7 @@ func TestXIDEvents(t *testing.T) {
 	}
 }
 
-// TestXIDSetFailsAtFirst checks that events arrive after the driver becomes able to create an event
-// set.
+// TestXIDSetFailsAtFirst checks that events arrive once the driver can create an event set.
 func TestXIDSetFailsAtFirst(t *testing.T) {
 	d := newDriver(t, pair())
 	one := d.node.GPUs[0].Device.UUID
@@ -236,7 +232,7 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 }
 
-// TestRunEndsWhileAWaitHangs checks that Run ends even if the driver does not respond.
+// TestRunEndsWhileAWaitHangs checks that Run ends even if a call to the driver does not return.
 func TestRunEndsWhileAWaitHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

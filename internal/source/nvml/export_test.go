@@ -5,7 +5,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// QuietTimes measures idle power without a driver.
+// QuietTimes measures the idle power without a driver.
 type QuietTimes struct{ quietTimes }
 
 // Measure adds the contents of two buffers: power samples in watts and utilisation samples from 0 to
