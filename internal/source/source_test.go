@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// vendor is a source with some GPUs, and also an enricher.
+// vendor is a source with some GPUs. It is also an enricher.
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
@@ -49,7 +49,7 @@ func (v *vendor) Enrich(_ context.Context, r *gpu.Report) error {
 
 func (v *vendor) Close(time.Duration) error { return v.err }
 
-// group is a group of two vendors with an enricher. The first vendor has the stage driver.
+// group is a group of two vendors and an enricher. The first vendor has the stage driver.
 type group struct {
 	*source.Group
 	one, two, extra vendor
@@ -71,7 +71,6 @@ func newGroup() *group {
 	return g
 }
 
-// up lists the stages without an error.
 func (g *group) up() (up []string) {
 	for _, s := range g.stages.Snapshot() {
 		if s.Up {
@@ -81,7 +80,7 @@ func (g *group) up() (up []string) {
 	return up
 }
 
-// summary lists the drivers, devices, XIDs and page in a report.
+// summary lists the drivers, devices and XIDs in a report, and its page.
 func summary(r gpu.Report) (out []string) {
 	for _, d := range r.Drivers {
 		out = append(out, "driver "+d.Vendor)
@@ -106,8 +105,8 @@ var (
 	errDown = errors.New("down")
 )
 
-// TestGroup checks that only the values of a failed source are missing from the report. If all
-// sources fail, Read returns an error, but the report still contains the field page.
+// TestGroup checks that, if a source fails, only its values are missing from the report. If all sources fail, Read must
+// return an error, but the report must still contain the field page.
 func TestGroup(t *testing.T) {
 	tests := map[string]struct {
 		one, two, extra error
@@ -138,8 +137,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang checks that a source that hangs delays the others only once. Its late report is returned
-// by a later Read, and no other Read of this source begins before the hanging Read has ended.
+// TestHang checks that a source that hangs delays the others only once. A later Read must return its late report. Until
+// the hanging Read has ended, no other Read of this source may begin.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -173,8 +172,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that a Read with an ended context returns an empty report and does not mark a
-// source as failed.
+// TestEnded checks that, with an ended context, Read returns an empty report and does not mark a source as failed.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,8 +182,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that a source without GPUs is not read and has no stage until it was read
-// successfully once. After that the source is always read, because its driver may be reloaded.
+// TestNeeded checks that a source without GPUs has no stage and is not read until a read has succeeded once. From then
+// on, it must always be read, because its driver may be reloaded.
 func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false
@@ -225,7 +223,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a board is listed once if two sources report it.
+// TestTwice checks that a board is listed only once if two sources report it.
 func TestTwice(t *testing.T) {
 	g := newGroup()
 	g.two.gpus = append(g.two.gpus, gputest.Plain(1))
@@ -235,7 +233,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestClose checks that all sources are closed even if closing one of them fails.
+// TestClose checks that all sources are closed, even if one of them returns an error.
 func TestClose(t *testing.T) {
 	g := newGroup()
 	g.one.err, g.extra.err = errDown, errors.New("stuck")

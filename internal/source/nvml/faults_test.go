@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the
-// program repeats the call. It checks that only the values of the failing call are missing, and
-// that all these values return when the call works again.
+// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the program repeats the call.
+// Only the values of the failing call may be missing, and they must return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -42,8 +41,8 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads until each of the eight GPUs has had time to respond. Then it checks the report.
-// One GPU in the report is affected by the fault.
+// wantEight reads until each of the eight GPUs has had time to respond, and then checks the report. The fault affects
+// one of the GPUs.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
 	n := eight()
@@ -59,7 +58,7 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 	}), affected, e)
 }
 
-// checkEight checks a report about the eight GPUs, one of which is affected by the fault.
+// checkEight checks a report about the eight GPUs. The fault affects one of them.
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {
@@ -74,9 +73,8 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails makes each call fail that does not concern a single GPU. If the driver can be
-// opened although the call fails, all GPUs must be reported. Otherwise the driver must be opened as
-// soon as the call works again.
+// TestDriverCallFails makes each call fail that does not concern a single GPU. If the driver can be opened without the
+// call, all GPUs must be reported. Otherwise, the driver must be opened as soon as the call works again.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -119,9 +117,9 @@ func complete(r gpu.Report, err error) bool {
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 
-// TestOthersAreUnharmed breaks each call for one of eight GPUs in every way: permanent error codes,
-// empty responses, empty lists and wrong energy. It checks that the values of the seven other GPUs
-// are exact, and that the broken GPU is read again after a driver reload.
+// TestOthersAreUnharmed breaks each call for one of eight GPUs in every way: with permanent error codes, empty
+// responses, empty lists and wrong energy. The values of the seven other GPUs must be exact. After a driver reload, the
+// broken GPU must be read again.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -163,8 +161,7 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a function that reports whether all GPUs have a reading. The given GPU may lack
-// a reading.
+// answered returns a function that reports whether all GPUs have a reading, except possibly the given GPU.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -172,8 +169,8 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except the given GPU. The indices of the other GPUs depend on whether the
-// driver counts the given GPU.
+// others checks all GPUs except the given GPU. The indices of these GPUs depend on whether the driver counts the given
+// GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

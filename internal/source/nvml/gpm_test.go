@@ -11,14 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working returns a node with two GPUs. One GPU is in MIG mode and has active instances. The other
-// GPU is not in MIG mode.
+// working returns a node with two GPUs. One GPU is in MIG mode and has active instances. The other is not in MIG mode.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
 
-// readWorking reads the GPUs after one more second and reports whether the activity of the
-// instances is known. It checks that the rest of the report matches the node.
+// readWorking waits a second, reads the GPUs, and reports whether the activity of the instances is known. The rest of
+// the report must match the node.
 func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
 	t.Helper()
 	clock.Advance(time.Second)
@@ -27,8 +26,8 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown makes GPM fail or return impossible values. It checks that the activity of
-// the instances is then unknown until there are two valid samples.
+// TestInstancesUnknown makes GPM fail or return impossible values. The activity of the instances must then be unknown
+// until there are two valid samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
 	uuid := n.GPUs[0].Device.UUID
@@ -70,7 +69,7 @@ func TestInstancesUnknown(t *testing.T) {
 	}
 }
 
-// replace replaces text in the state file. The change lasts until the file is written again.
+// replace replaces a string in the state file. The change lasts until the file is written again.
 func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
@@ -124,9 +123,8 @@ func TestGPMIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBuffersAreFreed changes everything on which the sample buffers depend. It checks that every
-// allocated buffer is freed exactly once, and that no buffer is freed after the driver was shut
-// down.
+// TestBuffersAreFreed changes everything that affects the sample buffers. Every allocated buffer must be freed exactly
+// once, and no buffer may be freed after the driver was shut down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},
@@ -167,7 +165,7 @@ func TestBuffersAreFreed(t *testing.T) {
 	}
 }
 
-// wantNoLeak checks in the log that every allocated buffer was freed in the same driver session.
+// wantNoLeak checks the log: every allocated buffer must be freed in the same driver session.
 func (d *driver) wantNoLeak() {
 	d.t.Helper()
 	held, allocated := 0, 0
@@ -236,8 +234,8 @@ func TestBuffersOfAStuckCall(t *testing.T) {
 	}
 }
 
-// TestInstancesAfterReload checks that activity is not computed from samples that were taken in the
-// previous driver session, or before the GPU was lost.
+// TestInstancesAfterReload checks that activity is not computed from a sample of the previous driver session, or from a
+// sample before the loss of the GPU.
 func TestInstancesAfterReload(t *testing.T) {
 	for name, happen := range map[string]func(*driver, bool){
 		"reloaded": func(d *driver, back bool) { d.node.Down, d.node.Loads = !back, 1 },
@@ -268,8 +266,8 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances checks that the activity is not lost if a reading is too late to be used. The
-// next successful reading must contain the activity of the late reading.
+// TestStaleInstances checks that activity is not lost if a reading is too late to be used: the next successful reading
+// must contain it.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -300,8 +298,8 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances checks that the activity from a late reading is reported with the next reading,
-// even if the next reading is too early for new samples.
+// TestLateInstances checks that the next reading reports the activity of a late reading, even if it is too early for
+// new samples.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {
@@ -334,8 +332,7 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads after one more second. The given call for the first GPU hangs near the end of this
-// reading.
+// readLate waits a second and reads. Near the end of this reading, the given call for the first GPU hangs.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

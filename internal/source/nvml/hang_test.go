@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestCallHangs makes each call for one of eight GPUs hang, at the first reading and later. It
-// checks that the seven other GPUs are still read, and that the hung GPU has no reading until the
-// call returns.
+// TestCallHangs makes each call for one of eight GPUs hang, at the first reading and later. The seven other GPUs must
+// still be read, and the hung GPU must have no reading until the call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -41,8 +40,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestLostInCall removes one of eight GPUs during each call. It checks that the seven other GPUs are still read,
-// and that all eight GPUs are read after the removed GPU has returned.
+// TestLostInCall removes one of eight GPUs during each call. The seven other GPUs must still be read, and all eight
+// GPUs must be read when the removed GPU has returned.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -75,9 +74,8 @@ func TestLostInCall(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere makes each call hang on all GPUs. It checks that no reading waits for
-// these calls, that values that arrive in time are correct, and that all values are read after the
-// calls have returned.
+// TestCallHangsEverywhere makes each call hang on all GPUs. No reading may wait for these calls, values that arrive in
+// time must be correct, and all values must be read when the calls have returned.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {
@@ -103,7 +101,7 @@ func TestCallHangsEverywhere(t *testing.T) {
 	}
 }
 
-// readOn reads until every GPU except the hung GPU has had two new readings.
+// readOn reads until every GPU except the hung GPU has two new readings.
 func (d *driver) readOn(s gputest.Source, hung int) {
 	d.t.Helper()
 	hasty := gputest.Hasty(s)
@@ -128,7 +126,7 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 	d.write()
 }
 
-// pauseOf returns the interval at which a call is made. Some calls are not made every second.
+// pauseOf returns the interval of a call, which is more than a second for some calls.
 func pauseOf(name string) time.Duration {
 	if slices.Contains(healthCalls, name) {
 		return reaskAfter

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues contains values of the driver, each with the expected metric and the expected value. The numbers of
-// the fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
+// healthValues contains values of the driver, each with the expected metric and its expected value. The numbers of the
+// fields are copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -147,8 +147,7 @@ func (r *aHealthReader) want(want map[string]float64, fields ...string) {
 	}
 }
 
-// TestHealthValues reads all values together, and each value alone. It checks that values that a GPU
-// does not report are missing.
+// TestHealthValues reads all values together, and each value alone. Values that a GPU does not report must be missing.
 func TestHealthValues(t *testing.T) {
 	r := newHealthReader(t)
 	var all []string
@@ -182,7 +181,7 @@ func TestHealthValues(t *testing.T) {
 	}
 }
 
-// TestNVLink5 checks that the counters and states of the single links are added up for the whole GPU.
+// TestNVLink5 checks that the counters and states of all links are added up for the whole GPU.
 func TestNVLink5(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{
@@ -192,8 +191,8 @@ func TestNVLink5(t *testing.T) {
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
 }
 
-// TestMemoryUtilization checks the second value of the utilisation call, and that a number above
-// 100 % is rejected.
+// TestMemoryUtilization checks the second value that the utilisation call returns, and that a number above 100 % is
+// rejected.
 func TestMemoryUtilization(t *testing.T) {
 	r := newHealthReader(t)
 	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
@@ -203,9 +202,8 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings. The readings are eleven seconds apart. The rate
-// must be unknown until there are two readings, and after the counters have restarted. The counters are in KiB
-// (nvml.h).
+// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must be
+// unknown before the second reading, and after the counters have restarted. The counters are in KiB (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {
@@ -226,8 +224,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of the counters increases only by new errors. A link must not change the sum
-// while it is not reported, after its counter has restarted, or when it is reported again.
+// TestNVLinkFails checks that the sum of the counters increases only because of new errors. A link must not change the
+// sum while it is not reported, when its counter has restarted, or when it is reported again.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -248,8 +246,8 @@ func TestNVLinkFails(t *testing.T) {
 	want(1_000_018, "field221=10", "field221.1=5")
 }
 
-// TestHealthSpread checks that a tick reads the health of only one of eight GPUs, and that each GPU's health is read
-// every ten seconds.
+// TestHealthSpread checks that a tick reads the health of only one of eight GPUs, and that the health of each GPU is
+// read every ten seconds.
 func TestHealthSpread(t *testing.T) {
 	const call = "nvmlDeviceGetRowRemapperHistogram"
 	var node gputest.Node
@@ -286,7 +284,7 @@ func TestHealthSpread(t *testing.T) {
 	}
 }
 
-// TestHealthAbsent checks that numbers that mean "no value" are not reported.
+// TestHealthAbsent checks that numbers that stand for "no value" are not reported.
 func TestHealthAbsent(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{}, "field1=off", "field11=off", "field30=off")
@@ -301,7 +299,7 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }
 
-// callsOf runs a function, and returns the number of calls of each driver function for a GPU in this time.
+// callsOf calls run, and returns how often each driver function was called for a GPU in the meantime.
 func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	before := len(d.log())
 	run()
@@ -314,9 +312,10 @@ func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	return calls
 }
 
-// TestHealthCalls checks the calls that a health read adds to a tick, if the GPU supports all values: a call for all
-// fields, and a call for each value without a field. The largest link and the utilisation of the memory need no new
-// call. The recovery action, the fabric and the power samples are read at the same interval even if health is disabled.
+// TestHealthCalls checks the calls that a health read adds to a tick if the GPU supports all values: one call for all
+// fields, and one call for each value without a field. The highest link speed and the utilisation of the memory need no
+// additional call. The recovery action, the fabric and the power samples are read at the same interval even if health
+// is disabled.
 func TestHealthCalls(t *testing.T) {
 	r := newHealthReader(t)
 	r.plain = true // details need more calls

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// oldLibrary is the environment variable that contains the path of a library. If it is set, this
-// test binary reads the library and exits.
+// oldLibrary is the environment variable with the path of a library. If it is set, this test binary reads the library
+// and exits.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
 // printReport reads twice, waits for an event once, and prints the second report.
@@ -39,8 +39,8 @@ func printReport(path string) {
 	}
 }
 
-// TestOldDriver reads libraries that lack functions. It reads each library in a separate process,
-// because a call to a missing function would end the process.
+// TestOldDriver reads libraries that do not have all functions. Each library needs a separate process, because a call
+// to a missing function would end the process.
 func TestOldDriver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -168,7 +168,7 @@ func unplaced(g *gputest.GPU) {
 	}
 }
 
-// gaugeCallsBut lists all calls that read gauges, except the given call.
+// gaugeCallsBut returns all calls that read gauges, except the given call.
 func gaugeCallsBut(but string) (calls []string) {
 	for _, info := range gpu.GaugeInfos {
 		if info.Call != but {

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided returns a node with one GPU in MIG mode and one GPU that is not in MIG mode.
+// divided returns a node with two GPUs, one of which is in MIG mode.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails makes one function after another fail. It checks that neither GPU is lost, that
-// no process seems to have ended, and that every reported instance is correct.
+// TestMIGCallFails makes each function fail in turn. No GPU may be lost, no process may seem to have ended, and every
+// reported instance must be correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
@@ -83,9 +83,8 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails checks that processes are unknown if one of several MIG devices cannot be
-// read. If the device does not support one of the lists of processes, the processes are still
-// known.
+// TestMIGDeviceFails checks that the processes are unknown if one of several MIG devices cannot be read. If a device
+// does not support one of the lists of processes, the processes are still known.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)

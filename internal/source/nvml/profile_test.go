@@ -44,10 +44,9 @@ func (r *profileReader) read(after time.Duration) *gpu.Profile {
 	return gputest.Read(r.t, r.s).Readings[0].Profile
 }
 
-// TestProfile checks every metric. The numbers of the metrics and their units are defined in nvml.h
-// (nvmlGpmMetricId_t); activities are in percent, and rates are in MiB/s. There is no profile after the first sample,
-// because an interval needs two samples. The GPU has three video decoders, a JPEG decoder and two optical flow
-// accelerators.
+// TestProfile checks every metric. The numbers and units of the metrics are from nvml.h (nvmlGpmMetricId_t): activities
+// are in percent, and rates are in MiB/s. After the first sample, there must be no profile, because an interval needs
+// two samples. The GPU has three video decoders, a JPEG decoder and two optical flow accelerators.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
 	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5 gpm30=20 gpm31=40 gpm37=0 gpm46=50 gpm50=10 gpm51=100")
@@ -70,8 +69,8 @@ func TestProfile(t *testing.T) {
 	if diff := cmp.Diff(want, r.read(10*time.Second), approximately); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	// The next reading is half a minute later and has another activity. The integral must depend on the
-	// time and not on the number of readings.
+	// The next reading is half a minute later and has another activity. The integral must depend on the time, not on
+	// the number of readings.
 	r.metrics("gpm2=50")
 	p := r.read(30 * time.Second)
 	if got := *p.Seconds[gpu.SMActive]; math.Abs(got-(10*0.2+30*0.5)) > 1e-9 {
@@ -109,8 +108,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// TestProfileFails makes each GPM call fail. It checks that GPM is not called again for ten minutes, and that the other
-// values of the GPU are still read. It also checks that the sums continue afterwards, and that no buffer leaks.
+// TestProfileFails makes each GPM call fail. GPM must not be called again for ten minutes, and the other values of the
+// GPU must still be read. After that, the sums must continue. No buffer may leak.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -147,8 +146,8 @@ func TestProfileFails(t *testing.T) {
 	}
 }
 
-// TestProfileNotOffered checks that no samples of the whole GPU are taken on GPUs before Hopper, on GPUs in MIG mode,
-// and without profiling.
+// TestProfileNotOffered checks that the whole GPU is not sampled on GPUs before Hopper, on GPUs in MIG mode, and
+// without profiling.
 func TestProfileNotOffered(t *testing.T) {
 	for name, change := range map[string]func(*profileReader){
 		"before Hopper": func(r *profileReader) { clear(r.fields) },
@@ -177,10 +176,10 @@ func TestProfileNotOffered(t *testing.T) {
 	}
 }
 
-// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, the other
-// for all of the time. In the fake driver the tensor cores are active for a quarter of the busy time, and the memory is
-// active for half of the busy time. If a reading is dropped, the next reading must contain its profile, and the profile
-// must be counted once. If only the profile fails, the activity of the instances must still be known.
+// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, and the
+// other is always busy. In the fake driver, the tensor cores are active for a quarter of the busy time, and the memory
+// for half of it. If a reading is dropped, the next reading must contain its profile, and the profile must count only
+// once. If only the profile fails, the activity of the instances must still be known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -214,9 +213,9 @@ func TestProfileOfInstances(t *testing.T) {
 	check(report.Readings[0], 1, 1)
 }
 
-// TestProfileHangs makes each GPM call hang for fifty readings. It checks that the other values of the GPU are read,
-// that its profile is unknown, and that the numbers of goroutines and buffers do not grow. When the call returns, the
-// sums must continue without the time of the hanging call.
+// TestProfileHangs makes each GPM call hang for fifty readings. The other values of the GPU must be read, its profile
+// must be unknown, and the numbers of goroutines and buffers must not grow. When the call returns, the sums must
+// continue without the time of the hanging call.
 func TestProfileHangs(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -241,7 +240,7 @@ func TestProfileHangs(t *testing.T) {
 					t.Fatalf("during the call: energy %d, want %d; profile %+v", *reading.Energy, *r.node.GPUs[0].Reading.Energy, reading.Profile)
 				}
 			}
-			// One goroutine of an earlier reading may be about to end. A leak would show fifty more goroutines.
+			// A goroutine of an earlier reading may be about to end, but a leak would show fifty more goroutines.
 			if n := runtime.NumGoroutine(); n > goroutines+10 || r.calls("nvmlGpmSampleAlloc") != samples {
 				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, r.calls("nvmlGpmSampleAlloc"), samples)
 			}
@@ -264,9 +263,9 @@ func TestProfileHangs(t *testing.T) {
 	}
 }
 
-// TestInstancesHang makes each GPM call for MIG instances hang for fifty readings. It checks that the energy of the GPU
-// is read, that the activity of its instances is unknown, and that the numbers of goroutines and buffers do not grow.
-// When the call returns, the activity must continue without the time of the hanging call.
+// TestInstancesHang makes each GPM call for MIG instances hang for fifty readings. The energy of the GPU must be read,
+// the activity of its instances must be unknown, and the numbers of goroutines and buffers must not grow. When the call
+// returns, the activity must continue without the time of the hanging call.
 func TestInstancesHang(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {

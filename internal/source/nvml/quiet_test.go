@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// every returns a pattern in which the owner works for the given number of milliseconds, beginning
-// at a random time in each period.
+// every returns a pattern in which the owner works for some milliseconds in each period, beginning at a random time.
 func every(random *rand.Rand, work, period int) pattern {
 	at, number := 0, -1
 	return func(ms int) bool {
@@ -40,7 +39,7 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns a GPU with two to ten random owners for a run. Every second owner works.
+// sharers returns a GPU with two to ten random owners. Every second owner works.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9
@@ -59,8 +58,8 @@ func sharers(run int, averaging int) *quietWorld {
 	return newQuietWorld(uint64(run), 110, averaging, work, runs)
 }
 
-// TestIdlePowerOfSharedGPUs checks, for each kind of power sensor, that the idle power of GPUs with
-// two to ten owners is measured. Such GPUs are rarely quiet for seconds.
+// TestIdlePowerOfSharedGPUs checks, for each kind of power sensor, that the idle power of GPUs with two to ten owners
+// is measured, although such GPUs are rarely quiet for seconds.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")
@@ -99,9 +98,9 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	}
 }
 
-// TestLightLoads checks the charge of a holder with light work. The holder shares a GPU with an
-// idle holder. If the work is evenly distributed and the driver averages power, no sample shows the
-// idle power, so the charges depend on an estimate.
+// TestLightLoads checks the charge of a holder with light work that shares a GPU with an idle holder. If the work is
+// evenly distributed and the driver averages power, no sample shows the idle power, so the charges depend on an
+// estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {
 		name         string

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld simulates one shared GPU in steps of 1 ms. The model shares no code with the program.
-// The true energy of an owner is the energy in the milliseconds in which the owner works, plus an
-// equal share of the energy in idle milliseconds.
+// A quietWorld simulates a shared GPU in steps of 1 ms. The model shares no code with the program. The true energy of
+// an owner is the energy of the milliseconds in which the owner works, plus an equal share of the energy of idle
+// milliseconds.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W
@@ -34,8 +34,8 @@ type quietWorld struct {
 	busy    int     // busy ms since the last utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
-	// sampled contains, for each owner, the sum of the utilisation in the process samples of this
-	// second, and taken is the number of these samples.
+	// sampled contains, by owner, the sum of the utilisation in this second's process samples. taken is the number of
+	// these samples.
 	sampled         []float64
 	taken, ringBusy int
 }
@@ -58,12 +58,12 @@ func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, run
 	}
 }
 
-// at returns the wall-clock time of a millisecond in µs.
+// at returns the wall-clock time in µs.
 func (w *quietWorld) at() int64 { return start.Add(time.Duration(w.ms) * time.Millisecond).UnixMicro() }
 
 var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
-// step simulates one millisecond. Owners that have work take turns.
+// step simulates one millisecond. Owners with work take turns.
 func (w *quietWorld) step() {
 	w.ms++
 	running := -1
@@ -91,7 +91,7 @@ func (w *quietWorld) step() {
 	w.sample()
 }
 
-// sample takes the driver's samples that are due at this time.
+// sample takes the driver's samples that are due.
 func (w *quietWorld) sample() {
 	if w.ms%100 == 0 {
 		w.counter = w.energy
@@ -112,7 +112,7 @@ func (w *quietWorld) sample() {
 	}
 }
 
-// A quietBook runs the ledger for a simulated GPU.
+// A quietBook runs a ledger for a simulated GPU.
 type quietBook struct {
 	t       *testing.T
 	w       *quietWorld
@@ -133,7 +133,7 @@ func newQuietBook(t *testing.T, w *quietWorld) *quietBook {
 	return b
 }
 
-// run simulates the given number of seconds, with a reading after each second, and checks the book.
+// run simulates some seconds, reads after each second, and returns the checked book.
 func (b *quietBook) run(seconds int) *gpu.Book {
 	b.t.Helper()
 	for range seconds {

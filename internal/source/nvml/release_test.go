@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// request requests a release from two o'clock until a quarter past two.
+// request requests a release that begins at two o'clock and expires at a quarter past two.
 func request(clock *gputest.Clock, name string) *nvml.Release {
 	now := clock.Now()
 	return &nvml.Release{GPU: name, Until: now.Wall.Add(15 * time.Minute), Ends: now.Boot + 15*time.Minute, By: "ada"}
@@ -25,8 +25,8 @@ func wantRelease(t *testing.T, s *nvml.Source, r *nvml.Release, done bool) {
 	}
 }
 
-// TestReleaseDriver checks that the driver is shut down until the release expires or is ended by a request, and that a
-// stuck call delays the shutdown.
+// TestReleaseDriver checks that the driver stays shut down until the release expires or a request ends it. A stuck call
+// must delay the shutdown.
 func TestReleaseDriver(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, pair())
@@ -59,7 +59,7 @@ func TestReleaseDriver(t *testing.T) {
 }
 
 // TestReleaseGPU checks that all GPUs except the released GPU are opened, and that the released GPU is reported without
-// a reading. A GPU that cannot be opened by its PCI address must not affect other GPUs.
+// a reading. If a GPU cannot be opened by its PCI address, this must not affect other GPUs.
 func TestReleaseGPU(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, eight())
@@ -109,8 +109,8 @@ func TestReleaseGPU(t *testing.T) {
 	}
 }
 
-// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading, as after a restart during a release.
-// The first reading then finds the GPU.
+// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading, such as after a restart during a
+// release. The first reading must find the GPU.
 func TestReleaseGPUAtOnce(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, pair())

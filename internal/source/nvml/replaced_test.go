@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// mismatch is a fault with which all calls return NVML_ERROR_LIB_RM_VERSION_MISMATCH.
+// mismatch is a fault that makes all calls return NVML_ERROR_LIB_RM_VERSION_MISMATCH.
 const mismatch = "fail:18"
 
-// TestReplaced checks when a replaced driver ends Run, and which error Run returns. The library
-// belongs to driver 570.86.15.
+// TestReplaced checks when Run ends after the driver was replaced, and with which error. The library belongs to driver
+// 570.86.15.
 func TestReplaced(t *testing.T) {
 	const plan = "driver 575.57.08 is loaded in the kernel, but this process has the library of 570.86.15: "
 	type step struct {
@@ -128,7 +128,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// clockAtTwo returns a clock that is set to 14:00:00.
+// clockAtTwo returns a clock at 14:00:00.
 func clockAtTwo() *gputest.Clock {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall

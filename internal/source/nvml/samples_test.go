@@ -65,8 +65,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// A ring simulates the driver's buffer of ten seconds, with a sample every half second. A sample
-// names the active process and has a wall-clock time.
+// A ring simulates the driver's buffer of ten seconds, with one sample every half second. A sample names the active
+// process and contains a wall-clock time.
 type ring struct {
 	uuid    string
 	samples []ringSample
@@ -89,9 +89,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack checks that readings cover no time while the ring contains samples that were
-// taken before the wall clock was set back. The first reading after such samples have left the ring
-// must cover the whole time. The time is divided by the activity since the clock was set.
+// TestClockSetBack checks that readings cover no time while the ring contains samples from before the wall clock was
+// set back. The first reading without such samples must cover the whole time. The activity since the clock was set must
+// determine how this time is divided.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetBackWithoutSamples checks that samples remain unknown after the clock was set back if
-// the driver has no samples.
+// TestClockSetBackWithoutSamples checks that, without samples from the driver, the samples stay unknown after the clock
+// was set back.
 func TestClockSetBackWithoutSamples(t *testing.T) {
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
 	var set time.Duration
@@ -179,8 +179,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples checks that a reading covers the last ten seconds if it is so late that samples
-// have left the driver's ring.
+// TestLostSamples checks a reading that is so late that samples have left the driver's ring. It must cover the last ten
+// seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}

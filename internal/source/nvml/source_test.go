@@ -24,8 +24,8 @@ func pair() gputest.Node {
 
 const anyGPU = "*"
 
-// TestOneCallFails makes one function after another fail, before and after the driver was opened. It checks that no GPU
-// is lost, and that every reported value is correct.
+// TestOneCallFails makes each function fail in turn, before and after the driver was opened. No GPU may be lost, and
+// every reported value must be correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -94,7 +94,7 @@ func TestBlank(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), d.node)
 }
 
-// TestIdentityIsReadOnce checks that constant values are not read at every tick.
+// TestIdentityIsReadOnce checks that values that never change are not read at every tick.
 func TestIdentityIsReadOnce(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -113,8 +113,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen checks that a lost GPU is retried after increasing pauses, and that the
-// other GPUs are not affected. If the GPU returns and is lost again, the first pause is short again.
+// TestLostIsTriedNowAndThen checks that a lost GPU is retried after increasing pauses, and that the other GPUs are not
+// affected. If the GPU returns and is lost again, the first pause must be short again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -150,8 +150,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestIdentityIsCompleted checks that the serial number is read again if it could not be read at first. It also checks
-// that the fabric is read again if the GPU had not joined the fabric yet.
+// TestIdentityIsCompleted checks that two values are read again: the serial number, if it could not be read at first,
+// and the fabric, if the GPU had not joined it yet.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -167,8 +167,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestFabricFailed checks a registration with the fabric that completes with an error. The registration must be
-// reported as failed and without a cluster, until another registration succeeds.
+// TestFabricFailed checks a registration with the fabric that ends with an error. It must be reported as failed and
+// without a cluster, until another registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -182,9 +182,9 @@ func TestFabricFailed(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestRecovery checks the name for each recovery action in nvml.h (nvmlDeviceGpuRecoveryAction_t) while the action
-// changes. An unknown number must be reported as a number. The action must be unknown if it could not be read, or if
-// all bits of the number are set.
+// TestRecovery checks the name of each recovery action in nvml.h (nvmlDeviceGpuRecoveryAction_t) while the action
+// changes. An unknown action must be reported as a number. The action must be unknown if it cannot be read, or if all
+// bits of the number are set.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()
@@ -216,8 +216,8 @@ func TestRecovery(t *testing.T) {
 	check("events=8", "") // the call is no longer supported
 }
 
-// TestFabricHealth checks health masks that were composed by hand from nvml.h, and that a change after the registration
-// is reported. If the mask cannot be read, the health must be unknown and the registration must be kept.
+// TestFabricHealth checks health masks that were made by hand from nvml.h. A change after the registration must be
+// reported. If the mask cannot be read, the health must be unknown, and the registration must stay known.
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
@@ -266,8 +266,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary checks a node without a driver: each reading returns an error that contains the remedy, and does not
-// crash.
+// TestNoLibrary checks a node without a driver: each reading must return an error with the remedy, and must not crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
@@ -288,8 +287,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestNotLoaded checks a library without a loaded kernel driver. The program must not call nvmlShutdown, because this
-// call would end the process.
+// TestNotLoaded checks a library whose kernel driver is not loaded. The program must not call nvmlShutdown, because
+// this call would end the process.
 func TestNotLoaded(t *testing.T) {
 	n := pair()
 	n.Down = true
@@ -334,8 +333,7 @@ func TestGPUFails(t *testing.T) {
 	}
 }
 
-// TestCountChanges removes the first GPU from the driver's list, so that the second GPU gets the
-// index of the first.
+// TestCountChanges removes the first GPU from the driver's list, so that the second GPU gets the first GPU's index.
 func TestCountChanges(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -353,9 +351,9 @@ func TestCountChanges(t *testing.T) {
 	}
 }
 
-// TestNoGPUTwice removes a GPU from the driver's list while another GPU hangs, so that the slots
-// keep the old indices. At the index of the removed GPU, the driver then returns a GPU that is
-// already in another slot. There must be no second call for this GPU.
+// TestNoGPUTwice removes a GPU from the driver's list while another GPU hangs, so that the slots keep the old indices.
+// At the index of the removed GPU, the driver then returns a GPU that is already in another slot. The program must not
+// make a second call for this GPU at the same time.
 func TestNoGPUTwice(t *testing.T) {
 	for name, counted := range map[string]bool{"before the GPUs are counted": false, "afterwards": true} {
 		t.Run(name, func(t *testing.T) {
@@ -393,8 +391,8 @@ func TestNoGPUTwice(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten checks that the identity of a GPU is kept if it cannot be read again when
-// the GPUs are renumbered or the driver is reloaded.
+// TestNothingIsForgotten checks that the identity of a GPU stays known if it cannot be read again when the GPUs are
+// renumbered or the driver is reloaded.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },
@@ -427,8 +425,8 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory checks a GPU that shares the machine's memory. It also checks a GPU that has its own memory, while
-// this memory cannot be read.
+// TestSharedMemory checks a GPU that shares the machine's memory, and a GPU that has its own memory while this memory
+// cannot be read.
 func TestSharedMemory(t *testing.T) {
 	n := pair()
 	for i := range n.GPUs {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading checks a GPU for which the call always returns after the end of Read. The next
-// Read must return the late result.
+// TestLateReading checks a GPU whose call always returns after the end of Read. The next Read must return the late
+// result.
 func TestLateReading(t *testing.T) {
 	const before, call = "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates" // in the order of a reading
 	clock := gputest.NewClock()
@@ -52,9 +52,8 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
-// TestStaleReading checks that a reading is dropped if its values were read over too long a time,
-// even if the next reading is also late. The next reading must contain the samples of the dropped
-// reading.
+// TestStaleReading checks that a reading is dropped if reading its values took too long, even if the next reading is
+// also late. The next reading must contain the samples of the dropped reading.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -139,8 +138,7 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
-// TestStuckFromTheStart checks that a GPU is not reported if its calls hang before it is
-// identified.
+// TestStuckFromTheStart checks that a GPU is not reported if its calls hang before it could be identified.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
@@ -168,8 +166,8 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall checks that, during a stuck call, a reloaded driver is neither shut
-// down nor opened a second time, and that this is logged. When the call returns, reading continues.
+// TestReloadUnderAStuckCall checks a driver reload during a stuck call. The program must not shut the driver down or
+// open it a second time, and must log this. When the call returns, the program must read again.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

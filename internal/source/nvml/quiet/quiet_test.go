@@ -12,15 +12,15 @@ const (
 	busyStep  = 100 // time between two utilisation samples in ms
 )
 
-// A recording contains the samples of both buffers since the start of a minute.
+// A recording contains the samples in both buffers since the start of a minute.
 type recording struct {
 	power, busy []quiet.Point
 	ms          int64
 	start       int64 // start of the minute in ms
 }
 
-// add adds samples for a time with the given busy share, from 0 to 1. The function power returns
-// the power of each power sample, given its number.
+// add adds the samples of some milliseconds with the given busy share, from 0 to 1. watts returns the power of the
+// power sample with a number.
 func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 	for i := range ms / powerStep {
 		r.ms += powerStep
@@ -33,8 +33,8 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work after which the power falls by 400 W within 20 ms, so that the program detects that
-// the driver averages power only over a short time.
+// steep adds work after which the power falls by 400 W within 20 ms. From this, the program detects that the driver
+// averages power only over a short time.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
@@ -42,8 +42,7 @@ func (r *recording) steep(times int) {
 	}
 }
 
-// TestGap checks that the power of a gap is a low quantile of the samples that do not include
-// earlier work.
+// TestGap checks that the power in a gap is a low quantile of the samples that do not cover earlier work.
 func TestGap(t *testing.T) {
 	var r recording
 	r.steep(3)
@@ -52,15 +51,15 @@ func TestGap(t *testing.T) {
 	r.add(300, 0, func(i int) float64 { return gap[i] })
 	r.add(100, 1, constant(500))
 	var times quiet.Times
-	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample in the gap
-	// is not used. The 0.2 quantile is near the fourth lowest of the other 14 samples.
+	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample in the gap is not used. The
+	// 0.2 quantile of the other 14 samples is near the fourth lowest.
 	if got := times.Measure(r.power, r.busy, limit); got != 103 {
 		t.Errorf("power %v W, want 103", got)
 	}
 }
 
-// TestAveraging checks that a gap shorter than a second is used only if three steep falls show that the
-// driver averages power over less than a second. A single steep fall may come from an invalid sample.
+// TestAveraging checks that a gap shorter than a second is used only if three steep falls show that the driver averages
+// power over less than a second. A single steep fall may be the result of an invalid sample.
 func TestAveraging(t *testing.T) {
 	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
 		var r recording
@@ -82,9 +81,9 @@ func TestAveraging(t *testing.T) {
 	}
 }
 
-// TestMixed checks GPUs with a utilisation that is never 0 %. The idle power must be known if the share
-// of high power samples equals the utilisation, and unknown if the utilisation does not show all the
-// work that draws power.
+// TestMixed checks GPUs whose utilisation is never 0 %. If the share of high power samples equals the utilisation, the
+// idle power must be known. If the utilisation does not include all work that draws power, the idle power must be
+// unknown.
 func TestMixed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -110,8 +109,7 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestSeenOnce checks that each sample is used once, and that new samples are used after the wall
-// clock was set back.
+// TestSeenOnce checks that each sample is used once, and that new samples are used when the wall clock was set back.
 func TestSeenOnce(t *testing.T) {
 	r := recording{start: 3_600_000}
 	r.add(100, 1, constant(125))
