@@ -27,8 +27,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestBirthAfterGap checks that the account of a pod that starts during a gap also opens at zero,
-// although the gap is not settled until the owner of the pod's process is known.
+// TestBirthAfterGap checks that the account of a pod that starts during a gap also opens at zero, although the gap is
+// settled only when the owner of the pod's process is known.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -48,8 +48,8 @@ func TestBirthAfterGap(t *testing.T) {
 	}
 }
 
-// TestBirthAfterLongGap checks that an open account stays open, even if an earlier gap that is longer
-// than the retention time is settled first.
+// TestBirthAfterLongGap checks that an open account stays open when an earlier gap is settled that is longer than the
+// retention time.
 func TestBirthAfterLongGap(t *testing.T) {
 	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
 	l := newLedger()
@@ -76,8 +76,8 @@ func TestBirthAfterLongGap(t *testing.T) {
 	}
 }
 
-// TestPIDReuse checks that the retained account of an ended process closes when another process of
-// the same container gets the same PID, because both accounts would have the same series.
+// TestPIDReuse checks that the retained account of an ended process closes when another process of the same container
+// gets the same PID. Otherwise, both accounts would have the same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -94,8 +94,8 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// TestPIDReuseAtCap checks that at the limit of process accounts, a process that reuses a PID gets
-// the account slot of the earlier process.
+// TestPIDReuseAtCap checks a process that reuses a PID at the limit of process accounts. It must get the account slot
+// of the earlier process.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)
@@ -108,9 +108,9 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// TestPIDReuseUnlisted checks an outdated process list. The list contains a process, but another
-// process already has the PID of this process. The list must not reopen the account of the earlier
-// process, because the values of the series would decrease.
+// TestPIDReuseUnlisted checks an outdated process list, which contains a process although another process already has
+// its PID. The list must not reopen the account of the earlier process, because the values of the series would
+// decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -146,8 +146,8 @@ func TestProcessCap(t *testing.T) {
 	}
 }
 
-// TestFoldedContainer checks that a container's account stays open while processes of the container
-// run, even if none of them has its own account.
+// TestFoldedContainer checks that a container's account stays open while its processes run, even if none of them has an
+// account of its own.
 func TestFoldedContainer(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -162,8 +162,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that a job inside a pod has its own account. The account contains the job's
-// part of the pod's energy, survives a restart, and ends with the job.
+// TestJobInPod checks that a job inside a pod has an account of its own with the job's part of the pod's energy. The
+// account must survive a restart and end with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -186,8 +186,8 @@ func TestJobInPod(t *testing.T) {
 	}
 }
 
-// TestJobInContainers checks a job in two containers of a pod. The accounts of the job in both
-// containers end together, so that the job's sum never falls while one of these containers runs.
+// TestJobInContainers checks a job in two containers of a pod. Its accounts in both containers must end together, so
+// that the job's sum never decreases while one of these containers runs.
 func TestJobInContainers(t *testing.T) {
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
 	side := train

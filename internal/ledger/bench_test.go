@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// BenchmarkSettle measures the time that the ledger needs in a tick for one GPU with two holders.
-// It measures this time both with and without intervals that explain charges.
+// BenchmarkSettle measures how much time the ledger needs in a tick for one GPU with two holders, with and without
+// intervals that explain charges.
 func BenchmarkSettle(b *testing.B) {
 	all := slices.Collect(stream(5000))
 	for _, e := range []ledger.Explain{{}, {Period: time.Hour, Bytes: 1 << 20}} {

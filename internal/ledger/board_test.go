@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board simulates one GPU of a machine. It contains the true state of the GPU. It also contains the
-// observations that were passed to the ledger, because the book of the GPU depends only on these
-// observations.
+// A board simulates one GPU. It contains the true state of the GPU, and the observations that were passed to the
+// ledger, because the GPU's book depends only on these observations.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
@@ -22,12 +21,12 @@ type board struct {
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded is set if the counter restarted after the last mark. restarted is set if the exporter
-	// restarted after the last mark.
+	// reloaded is set if the counter has restarted since the last mark. restarted is set if the exporter has restarted
+	// since the last mark.
 	reloaded, restarted bool
 
-	// last is the newest mark. between contains the observations after this mark. All of them contained a
-	// wrong reading.
+	// last is the newest mark. between contains the observations since this mark, all of which contained a wrong
+	// reading.
 	last    mark
 	between []view
 	spans   []span // spans that are not settled yet, oldest first
@@ -35,20 +34,19 @@ type board struct {
 	listed  time.Duration                   // time at which the driver reported the list
 	left    map[gpu.ProcessID]time.Duration // first mark at which the process was absent, although it was present at the mark before
 
-	// settled is the mark up to which the book is settled, and energy is the energy of the book.
+	// The book is settled up to the mark settled. energy is the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
 	book    *gpu.Book     // the newest published book
 	shown   []gpu.Account // copy of the published accounts
-	// held contains the last settled time at which a container held or used the GPU. used contains the same
-	// time for each process.
+	// held contains, for each container, the last settled time at which it held or used the GPU. used contains the same
+	// for each process.
 	held map[gpu.Owner]time.Duration
-	// unknown is the settled time since the allocations were last known.
+	// unknown is the settled time that has passed since the allocations were last known.
 	unknown time.Duration
 	used    map[gpu.ProcessID]time.Duration
 }
 
-// A view describes the content of one observation.
 type view struct {
 	list    []gpu.ProcessID // processes with a context, if the list is at most ten seconds old
 	active  []gpu.ProcessID
@@ -59,8 +57,8 @@ type view struct {
 	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter. An observation without a reading is also a mark, with the
-// same count as the previous mark.
+// A mark is a correct reading of the counter. An observation without a reading also
+// makes a mark, with the count of the previous mark.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
@@ -73,8 +71,8 @@ type span struct {
 	between   []view
 	energy    gpu.Millijoules
 	restarted bool
-	// allocationsKnown is set if the allocations were known at the end of the span, or became known before
-	// the span was settled.
+	// allocationsKnown is set if the allocations were known at the end of the span, or became known before it was
+	// settled.
 	allocationsKnown bool
 }
 
@@ -85,8 +83,7 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations on the board. x selects the containers, and y selects the details of
-// the allocations.
+// allocate replaces the allocations on the board. x selects the containers, and y the details of the allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -101,8 +98,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide turns an observation into an observation of a partitioned board. For this board, the driver
-// reports only the utilisation of the instances.
+// divide changes an observation into an observation of a partitioned board, for which the driver reports only the
+// utilisation of instances.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
@@ -184,7 +181,7 @@ func (b *board) view(o ledger.Observation) view {
 	return v
 }
 
-// restart discards the spans that were not settled, because they were not saved.
+// restart discards the spans that were not settled, because the ledger does not save them.
 func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
@@ -216,8 +213,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns the time since a container of a pod last used or held the GPU. Only containers with an
-// account count.
+// absence returns the time since any container of a pod last used or held the GPU. Only containers with an account
+// count.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {
@@ -232,8 +229,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports two conditions together: the allocations were known, and no other known pod held the GPU
-// at the end of the span or worked in the span.
+// sole reports whether a pod was alone: the allocations were known, no other known pod held the GPU at the end of the
+// span, and no other known pod worked in the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false
@@ -257,12 +254,10 @@ func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	return !s.from.blind && !slices.ContainsFunc(s.to.live, func(c gpu.Owner) bool { return c.Group() != pod })
 }
 
-// measured reports whether utilisation was known in the whole span.
 func (s *span) measured() bool {
 	return s.throughout(func(v view) bool { return v.busy })
 }
 
-// signal reports whether activity was known in the whole span.
 func (s *span) signal() bool {
 	return s.throughout(func(v view) bool { return v.signal })
 }

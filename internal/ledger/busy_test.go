@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A burstLoad is a process that works in bursts of random lengths. The test compares the busy time in
-// the books with these bursts.
+// A burstLoad is a process that works in bursts of random lengths, with which the test compares the busy time in the
+// books.
 type burstLoad struct {
 	*gpu.Process
 	bursts []gpu.Span // bursts on the boot clock
@@ -41,7 +41,7 @@ func (l *burstLoad) within(s gpu.Span) (busy time.Duration) {
 // maxLag is the maximum age of the newest sample at an observation.
 const maxLag = 200 * time.Millisecond
 
-// A burstNode observes loads on one GPU. The test kills and restores its ledger.
+// A burstNode observes loads on one GPU. It can kill its ledger and restore it.
 type burstNode struct {
 	l       *ledger.Ledger
 	r       *rand.Rand
@@ -51,7 +51,7 @@ type burstNode struct {
 	counted []gpu.Span // time for which the ledger can count busy time
 }
 
-// tick makes one observation, about a second after the last one.
+// tick makes one observation, about a second after the previous one.
 func (n *burstNode) tick() {
 	n.now += time.Duration(900+n.r.IntN(200)) * time.Millisecond
 	until := n.now - time.Duration(n.r.Int64N(int64(maxLag)))
@@ -69,8 +69,7 @@ func (n *burstNode) tick() {
 	n.l.Settle(o.At, unresolved)
 }
 
-// kill replaces the ledger by a new ledger that continues the saved state, after some time without
-// observations.
+// kill replaces the ledger by a ledger that continues the saved state after some time without observations.
 func (n *burstNode) kill(t *testing.T) {
 	n.end()
 	n.l = restarted(t, n.l)
@@ -88,10 +87,9 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy time
-// of a pod must be the time of its bursts, even if the exporter is killed. The busy time may differ
-// by maxLag at the start and at the end of each period without a restart, because the newest samples
-// are not reported yet.
+// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy time of a pod must
+// equal the time of its bursts, even if the exporter is killed. At the start and at the end of each run of the
+// exporter, a difference of maxLag is permitted, because the newest samples are not reported yet.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -145,8 +143,8 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// TestLightLoad checks two pods. The first pod works for 10 ms each second. This pod is active for
-// most of the time, and busy for 1 % of the time.
+// TestLightLoad checks two pods, the first of which works for 10 ms each second. This pod must be active for most of
+// the time, but busy for 1 % of the time.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	light, heavy := &burstLoad{Process: process(21, train)}, randomLoad(r, process(31, serve), 0.9, 2*time.Hour)
@@ -164,7 +162,7 @@ func TestLightLoad(t *testing.T) {
 	}
 }
 
-// TestBusyTimeOfOthers checks the busy time of processes for which the driver has no samples.
+// TestBusyTimeOfOthers checks the busy time of processes without samples from the driver.
 func TestBusyTimeOfOthers(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	mute := func(o ledger.Observation) ledger.Observation { o.ActivityKnown = false; return o }

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestClocks checks that the ledger uses only the boot clock for amounts. Setting the wall clock
-// forward or back changes no amount. A suspended machine causes a gap. An observation that is late
-// enough also causes a gap.
+// TestClocks checks that amounts depend only on the boot clock. When the wall clock is set forward or back, no amount
+// may change. A suspended machine, or an observation that is late enough, must cause a gap.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -71,8 +70,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// TestClockStepSeconds checks that held seconds, active seconds and the opening times of accounts
-// are not affected when the wall clock is set.
+// TestClockStepSeconds checks that setting the wall clock does not affect held seconds, active seconds and the opening
+// times of accounts.
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
@@ -99,8 +98,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// TestSamplesAfterClockSetBack checks intervals that are not covered by samples. Such an interval
-// waits for up to ten seconds. It is divided by the activity that is reported while it waits.
+// TestSamplesAfterClockSetBack checks intervals that samples do not cover. Such an interval must wait for up to ten
+// seconds, and must then be divided by the activity that was reported in the meantime.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

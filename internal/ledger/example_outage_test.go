@@ -32,9 +32,8 @@ func documented(t *testing.T, pattern string) []float64 {
 	return numbers
 }
 
-// TestOutageExample checks the worked example of a kubelet outage in docs/energy.md. The test
-// passes the documented seconds to a ledger. The numbers in the book must equal the numbers on the
-// page.
+// TestOutageExample passes the seconds of the worked example of a kubelet outage in docs/energy.md to a ledger. The
+// numbers in the book must equal the numbers on the page.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
 	story := documented(t, `\(`+n+` W idle\) for `+n+` s\. The kubelet does not respond for `+n+` s of`)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sums contains the amounts of intervals by account and method, by reason, and for the whole GPU.
+// sums contains sums over intervals: by account and method, by reason, and for the whole GPU.
 type sums struct {
 	energy       gpu.Millijoules
 	accounts     map[gpu.AccountKey]gpu.ByMethod
@@ -42,9 +42,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks two consecutive books and the intervals that were settled between them. These
-// intervals must explain every difference between the two books, including the amounts of accounts
-// that retired in between.
+// explains checks that the intervals that were settled between two consecutive books explain every difference between
+// them, including the amounts of accounts that retired in the meantime.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -95,7 +94,7 @@ func boolKeys(of map[gpu.AccountKey]gpu.ByMethod) map[gpu.AccountKey]bool {
 	return keys
 }
 
-// account returns an account, or an empty account if there is none.
+// account returns an account of a book, or an empty account if the book has none.
 func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	if a := find(b, key); a != nil {
 		return a
@@ -103,8 +102,8 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	return &gpu.Account{}
 }
 
-// explainsItself checks that the parts and the charges of an interval each sum to the interval's
-// energy, and that the interval's idle energy is the idle power times the idle time.
+// explainsItself checks an interval: the parts and the charges must each add up to its energy, and its idle energy must
+// be the idle power times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()
@@ -170,9 +169,8 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals compares the content of an interval with values that were computed by hand. The
-// GPU draws 300 W, and two owners hold 2 replicas and 1 replica. The first owner is active for 0.4
-// s.
+// TestIntervals compares the content of an interval with values that were computed by hand. The GPU draws 300 W. Two
+// owners hold 2 replicas and 1 replica, and the first owner is active for 0.4 s.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -199,7 +197,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsOff checks that no intervals are kept by default.
+// TestIntervalsOff checks that, by default, the ledger keeps no intervals.
 func TestIntervalsOff(t *testing.T) {
 	for _, e := range []ledger.Explain{{}, {Period: time.Hour}, {Bytes: 1 << 20}} {
 		if run(explained(e), stream(3)) != nil {
@@ -234,8 +232,8 @@ func TestIntervalLimits(t *testing.T) {
 	}
 }
 
-// TestIntervalsImmutable checks that published intervals do not change when the ledger drops
-// intervals because of its limits, and that the state file contains no intervals.
+// TestIntervalsImmutable checks that published intervals do not change when the ledger drops intervals, and that the
+// state file contains no intervals.
 func TestIntervalsImmutable(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 8 << 10})
 	view := run(l, stream(100))
@@ -257,8 +255,8 @@ func TestIntervalsImmutable(t *testing.T) {
 	}
 }
 
-// TestIntervalMemory checks the memory that the Go runtime reports for the intervals of a GPU with
-// a thousand owners.
+// TestIntervalMemory checks how much memory the intervals of a GPU with a thousand owners use, according to the Go
+// runtime.
 func TestIntervalMemory(t *testing.T) {
 	var crowd []*gpu.Process
 	var held []gpu.Allocation

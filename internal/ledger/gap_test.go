@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGap checks a gap, with and without a restart. The energy of the gap is charged to a
-// container only if its pod was alone on the GPU and nothing changed. The time of the gap counts
-// only for containers that held the GPU at both ends.
+// TestGap checks a gap, with and without a restart. A container is charged for the energy of the gap only if its pod
+// was alone on the GPU and nothing changed. The time of the gap counts only for containers that held the GPU at both
+// ends.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -70,7 +70,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestOneGap checks that a restart causes one gap, and that later intervals are not gaps.
+// TestOneGap checks that a restart causes exactly one gap.
 func TestOneGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -84,9 +84,8 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// TestGapBeforeKubelet checks the first allocations that the kubelet reports after a restart.
-// These allocations apply to the end of the gap, although the kubelet reports them after the
-// first observation.
+// TestGapBeforeKubelet checks the first allocations that the kubelet reports after a restart. They must apply to the
+// end of the gap, although the kubelet reports them after the first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -101,9 +100,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	}
 }
 
-// TestInsideGap checks that only the two ends of a gap are used. Therefore the memory of the
-// ledger does not grow in two cases: while the counter cannot be read, and while readings of the
-// counter are rejected.
+// TestInsideGap checks that the ledger uses only the two ends of a gap. So its memory must not grow while the counter
+// cannot be read, or while readings of the counter are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGPUTime checks the GPU time of each pod after three seconds. The GPU time is the elapsed
-// time, weighted by the pod's share of the GPU.
+// TestGPUTime checks the GPU time of each pod after three seconds: the elapsed time, weighted by the pod's share of the
+// GPU.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	sidecar := train

@@ -19,13 +19,13 @@ type meter struct {
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// The meter copies limit, quiet, stored, configured and sampled into each observation.
+	// The meter copies these values, and sampled, into each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
 	// utilization is the utilisation of the GPU while samples name a process. unnamed is the GPU's utilisation while no
 	// sample names a process.
 	utilization, unnamed float64
-	// weighted is set if the activity is weighted. If no process has activity, the activity is then unknown.
+	// weighted is set if the activity is weighted. The activity is then unknown if no process has activity.
 	weighted bool
 }
 
@@ -35,7 +35,7 @@ func newMeter(t *testing.T) *meter {
 	return m
 }
 
-// draw adds a second in which the GPU draws the power w and the given activity is sampled.
+// draw adds a second in which the GPU draws the power w and the samples show the given activity.
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
@@ -73,8 +73,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that the idle power is known after three measurements. Each measurement is a quiet interval
-// directly after another quiet interval. There may be work between the measurements.
+// TestIdlePower checks that the idle power is known after three measurements. Each measurement needs two quiet
+// intervals in a row. There may be work between the measurements.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -85,8 +85,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// TestIdlePowerMoves checks how the idle power changes. After a change of the hardware, the idle power changes within
-// an hour. Unsampled work, or a few minutes of low power, do not change the idle power.
+// TestIdlePowerMoves checks that the idle power follows a change of the hardware within an hour. Work without samples,
+// or a few minutes of low power, must not change it.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -107,9 +107,9 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks a GPU with power samples that show each quiet time. In this case quiet
-// intervals are not used, because an interval is quiet if the process samples show no work. Process samples may miss
-// work between two samples, but utilisation samples do not.
+// TestQuietIntervalsBesidePowerSamples checks a GPU whose power samples show each quiet time. Quiet intervals must then
+// not be used, because an interval counts as quiet if the process samples show no work, and process samples may miss
+// work between two samples. Utilisation samples do not miss it.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -128,7 +128,7 @@ func TestSlightWork(t *testing.T) {
 	m.want(b, 0, 0, "after a minute of 1 % work")
 }
 
-// TestIdlePowerOfGaps checks that the ledger measures the power in quiet times inside busy intervals.
+// TestIdlePowerOfGaps checks that the ledger uses the power in quiet times inside busy intervals.
 func TestIdlePowerOfGaps(t *testing.T) {
 	m := newMeter(t)
 	m.quiet = 60 // contexts were open for a part of the interval
@@ -162,8 +162,7 @@ func TestIdlePowerSurvives(t *testing.T) {
 	m.want(m.rest(150, 3600), 150, 0, "after an hour at another power")
 }
 
-// TestTwoParts checks that the idle part goes to the holders and the busy part to the active
-// processes.
+// TestTwoParts checks that the idle part is charged to the holders and the busy part to the active processes.
 func TestTwoParts(t *testing.T) {
 	tests := []struct {
 		name     string

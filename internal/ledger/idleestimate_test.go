@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestEstimates checks which estimate takes precedence for a GPU that is never idle. It also checks the amount of
-// estimated energy: all energy that was divided with an estimate must be included.
+// TestEstimates checks which estimate is used for a GPU that is never idle, and the amount of estimated energy: it must
+// include all energy that was divided with an estimate.
 func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
@@ -64,8 +64,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks an interval in which contexts are opened or closed. The ledger measures the power with
-// contexts neither in this interval nor in the next interval.
+// TestContextsChange checks an interval in which contexts are opened or closed. The ledger must measure the power with
+// contexts neither in this interval nor in the next one.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -79,9 +79,9 @@ func TestContextsChange(t *testing.T) {
 }
 
 // TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each
-// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: work must draw more than
-// 0 W and at most the limit. Because of the error of the estimate, some energy is charged to the wrong holder. The test
-// sums this energy over all idle powers and kinds of work; the sum must be small.
+// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: work draws more than 0 W
+// and at most the limit. Because of the error of the estimate, some energy is charged to the wrong holder. The sum of
+// this energy over all idle powers and kinds of work must be small.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
@@ -104,7 +104,7 @@ func TestEstimateBesideWork(t *testing.T) {
 }
 
 // estimateBesideWork returns the estimated idle power after some minutes. The measured power alternates between two
-// values, because the counter rises in steps.
+// values, because the counter increases in steps.
 func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 {
 	m := newMeter(t)
 	m.limit, m.sampled, m.utilization = gpu.Watts(limit), true, share // no interval counts as quiet
@@ -118,8 +118,8 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks the estimate for a GPU with little work. The estimate must be close to the true idle power,
-// even if the work draws much power.
+// TestLittleWork checks the estimate for a GPU with little work. It must be close to the true idle power, even if the
+// work draws much power.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -130,8 +130,8 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that the estimate uses the
-// utilisation, because the samples of processes can miss work.
+// TestQuietestMinutes checks that the estimate uses the minutes with the least work according to the utilisation,
+// because the samples of processes can miss work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true
@@ -163,9 +163,8 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestLightWorkOnInstance checks an instance that has one of seven slices. While the instance works, it draws a third
-// of the difference between the power limit and the idle power. The estimate must not exceed the true idle power of
-// 110 W.
+// TestLightWorkOnInstance checks an instance with one of seven slices. While the instance works, it draws a third of
+// the difference between the power limit and the idle power. The estimate must not exceed the true idle power of 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -185,10 +184,10 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, of which one is
-// never idle. The estimate uses the activity of the instances. An estimate without this activity would be an eighth
-// of the limit (87.5 W), or the lowest power if this is lower. If this instance always works, the idle power can be
-// any power below the power of the GPU.
+// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, one of which is
+// never idle. The estimate uses the activity of the instances. Without this activity, the estimate would be an eighth
+// of the limit (87.5 W) or, if it is lower, the lowest power. If this instance always works, any power below the power
+// of the GPU is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {
@@ -215,8 +214,8 @@ func TestInstancesNeverIdle(t *testing.T) {
 	}
 }
 
-// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. The power without
-// contexts is either measured on the GPU itself, or is the median over the GPU's peers.
+// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. This power is
+// measured on the GPU itself, or is the median of the GPU's peers.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -234,8 +233,8 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// TestEstimatedEnergy checks which energy counts as estimated: the energy for which another idle power would change the
-// charges of owners, and no other energy.
+// TestEstimatedEnergy checks which energy counts as estimated: exactly the energy whose charges another idle power
+// would change.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

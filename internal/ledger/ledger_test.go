@@ -48,7 +48,7 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	}
 }
 
-// worked returns activity of a process between the last observation and the next one.
+// worked returns the activity of a process between the previous observation and the next one.
 func worked(p *gpu.Process, ms time.Duration) ledger.Activity {
 	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
@@ -59,7 +59,6 @@ func newLedger() *ledger.Ledger {
 	return ledger.New(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute})
 }
 
-// bookOf returns the book of a GPU, or nil if there is none.
 func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	if b := l.State().Books[uuid]; b != nil {
 		return &b.Book
@@ -67,7 +66,6 @@ func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	return nil
 }
 
-// ask passes the observations to the ledger, settles it, and returns the book of the GPU.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
 	for _, o := range observations {
@@ -84,8 +82,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks each rule in the comment of chargePart for a whole GPU. It also
-// checks combinations of these rules.
+// TestOwners checks each rule in the comment on chargePart for a whole GPU, and combinations of the rules.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -236,8 +233,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks an exclusive amount that is divided over several processes. The parts
-// of the processes are not exclusive.
+// TestInsideContainer checks that an exclusive amount of a container is divided among its processes, and that their
+// parts are not exclusive.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -254,7 +251,7 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-// TestLateName checks that an interval waits for at most ten seconds for the owner of its process.
+// TestLateName checks that an interval waits at most ten seconds for the owner of a process.
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
@@ -307,8 +304,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted checks that the last process list is used for ten seconds while the driver reports
-// no list. No energy is exclusive unless the interval has a process list at both ends.
+// TestUnlisted checks that the last process list is used for ten seconds while the driver reports none. Energy must be
+// exclusive only if the interval has a process list at both ends.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -347,8 +344,7 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// TestUnlistedNobody checks that the GPU no longer counts as unused when the last process list is
-// older than ten seconds.
+// TestUnlistedNobody checks that the GPU stops counting as unused when the last process list is older than ten seconds.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -363,8 +359,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks an interval that waits for an owner. The interval keeps the
-// allocations that the kubelet reported at the time of the interval.
+// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the allocations that the kubelet
+// reported at its time.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -379,9 +375,8 @@ func TestAllocationsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestAloneWithoutKubelet checks the only owner on a GPU. If the kubelet's allocations do not
-// arrive within ten seconds, the owner is charged by allocation, because the allocations might name
-// another holder.
+// TestAloneWithoutKubelet checks the only owner on a GPU. If the kubelet's allocations do not arrive within ten
+// seconds, the owner must be charged by allocation, because the allocations might name another holder.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -395,8 +390,8 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice checks two kinds of processes: unmapped processes, and processes for which the
-// owner stays unknown. All of them together count as one owner.
+// TestNobodyTwice checks that all unmapped processes and all processes whose owner stays unknown count as one owner
+// together.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -408,8 +403,8 @@ func TestNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestRemainders checks that the remaining millijoules go to the largest remainders. If two
-// remainders are equal, the smaller account key gets the millijoule, in any order of the holders.
+// TestRemainders checks that the remaining millijoules go to the largest remainders. If two remainders are equal, the
+// smaller account key gets the millijoule, regardless of the order of the holders.
 func TestRemainders(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

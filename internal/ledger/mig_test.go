@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// divided describes a GPU with seven slices. Four of these slices are in use.
+// divided describes a GPU with seven slices, four of which are in use.
 var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}
@@ -31,8 +31,8 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	return h
 }
 
-// TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance
-// is divided by the same rules as the energy of a whole GPU.
+// TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance is divided by the
+// rules for a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -86,14 +86,14 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// halves describes a GPU with eight slices: one instance has three slices, another instance has
-// four slices, and one slice is free.
+// halves describes a GPU with eight slices: an instance with three slices, an instance with four slices, and a free
+// slice.
 var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity checks the worked example in docs/energy.md. The weight of each instance is its
-// busy time times its number of slices.
+// TestMIGActivity checks the worked example in docs/energy.md, in which the weight of an instance is its busy time
+// times its number of slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -174,8 +174,7 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices checks that books balance even if a driver sets all bits of a number that it
-// does not know.
+// TestAbsurdSlices checks that books balance even if a driver sets all bits of an unknown number.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -194,8 +193,8 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// TestFullyBusy checks a GPU that has no free slices. If all instances are active all the time, the
-// energy of the GPU has no idle part.
+// TestFullyBusy checks a GPU without free slices. If all instances are always active, the energy of the GPU has no idle
+// part.
 func TestFullyBusy(t *testing.T) {
 	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -211,9 +210,8 @@ func TestFullyBusy(t *testing.T) {
 	}
 }
 
-// TestMIGRelayout checks that the activity of instances is used only if the layout did not change
-// in the interval. Otherwise the energy is divided by the slices of the layout at the end of the
-// interval.
+// TestMIGRelayout checks that the activity of instances is used only if the layout did not change in the interval.
+// Otherwise, the slices of the layout at the end of the interval determine how the energy is divided.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
@@ -262,8 +260,7 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// TestHalfDivided checks that slices without an instance are free, even if their number equals the
-// number of used slices.
+// TestHalfDivided checks that slices without an instance are free, even if there are as many of them as used slices.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -276,8 +273,8 @@ func TestHalfDivided(t *testing.T) {
 	}
 }
 
-// TestMIGGlitch checks an observation with the activity of instances and a rejected reading. The
-// ledger uses this activity although it rejects the reading.
+// TestMIGGlitch checks that the ledger uses the activity of instances in an observation although it rejects the
+// reading.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -297,9 +294,8 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance checks an active instance if the activity of its processes is unknown. The
-// energy of the instance is charged by the rules for a whole GPU. If the instance has no processes,
-// its energy is charged to its holder.
+// TestBusyInstance checks an active instance whose processes have unknown activity. Its energy must be charged by the
+// rules for a whole GPU. If the instance has no processes, its energy must be charged to its holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
@@ -338,8 +334,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// TestNoSuchInstance checks a process on an instance that is missing from the layout, such as an
-// instance that was just destroyed. The process is charged for the free slices.
+// TestNoSuchInstance checks a process on an instance that is missing from the layout, such as an instance that was just
+// destroyed. The process must be charged for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
@@ -350,9 +346,8 @@ func TestNoSuchInstance(t *testing.T) {
 	}
 }
 
-// TestReconfigured checks an interval in which the layout changed. The energy is divided by the
-// layout at the end of the interval. If the activity is unknown, the energy is divided among the
-// instances by slices.
+// TestReconfigured checks an interval in which the layout changed. Its energy must be divided by the layout at its end.
+// If the activity is unknown, the energy must be divided among the instances by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {

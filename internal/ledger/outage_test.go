@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A leaseholder describes the true use of the GPU by one pod: the number of replicas that the pod
-// held, the time for which the pod held these replicas, and the seconds in which the pod worked.
+// A leaseholder describes how one pod truly uses the GPU: its number of replicas, the time for which it holds them, and
+// the seconds in which it works.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
@@ -28,8 +28,7 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history describes the true use of one GPU: its pods, the time without the kubelet, and the time
-// without the exporter.
+// A history describes the true use of one GPU: its pods, and when the kubelet and the exporter are down.
 type history struct {
 	seconds      int
 	pods         []leaseholder
@@ -53,9 +52,8 @@ func randomHistory(r *rand.Rand) history {
 	}
 	moment := func() int {
 		for {
-			// If the kubelet does not respond in the last ten seconds before the exporter stops, the
-			// exporter does not record the events of these seconds. Therefore no pod begins or ends in these
-			// seconds.
+			// If the kubelet does not respond in the last ten seconds before the exporter stops, the exporter does not
+			// record the events of these seconds. So no pod begins or ends in them.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -77,7 +75,7 @@ func randomHistory(r *rand.Rand) history {
 	return h
 }
 
-// look returns the observation that the exporter makes at second s.
+// look returns the exporter's observation at second s.
 func (h *history) look(s int) ledger.Observation {
 	o := look(float64(s), nil)
 	if h.refresh > 1 {
@@ -108,7 +106,7 @@ func (h *history) look(s int) ledger.Observation {
 	return o
 }
 
-// held returns the true time for which a pod held the GPU, and the pod's part of the GPU's time.
+// held returns the true time for which a pod held the GPU, and the pod's true GPU time.
 func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	for s := 1; s <= h.seconds; s++ {
 		all := 0
@@ -125,7 +123,7 @@ func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// throughout reports whether every pod runs during the whole history.
+// throughout reports whether all pods run during the whole history.
 func (h *history) throughout() bool {
 	for _, p := range h.pods {
 		if p.from > 0 || p.till < h.seconds {
@@ -135,9 +133,8 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// play passes the history to a ledger and returns the book at the end. It checks that no energy
-// becomes exclusive after the ledger has stopped waiting for the allocations, and that no listed
-// pod is active for longer than it holds the GPU.
+// play passes the history to a ledger and returns the final book. No energy may become exclusive after the ledger has
+// stopped waiting for the allocations, and no listed pod may be active for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -159,7 +156,8 @@ func (h *history) play(t *testing.T) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// heldWhileActive checks the times of the pods that the kubelet listed before the given second.
+// heldWhileActive checks that no pod that the kubelet listed before second s is active for longer than it holds the
+// GPU.
 func (h *history) heldWhileActive(t *testing.T, b *gpu.Book, s int) {
 	for i := range h.pods {
 		p := &h.pods[i]
@@ -180,8 +178,8 @@ func exclusive(b *gpu.Book) (sum gpu.Millijoules) {
 	return sum
 }
 
-// TestSilentKubeletTimes compares the held time, the GPU time and the active time with their true
-// values in random histories.
+// TestSilentKubeletTimes compares the held time, the GPU time and the active time with the true times in random
+// histories.
 func TestSilentKubeletTimes(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -216,9 +214,8 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletEnergy checks the charges of three pods with one replica each during an outage
-// of the kubelet. One of the pods works. The charges are the same as while the kubelet responds,
-// and no charge is exclusive.
+// TestSilentKubeletEnergy checks the charges of three pods with one replica each during an outage of the kubelet. One
+// of the pods works. The charges must be the same as without the outage, but none may be exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {
@@ -236,8 +233,8 @@ func TestSilentKubeletEnergy(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletAlone checks a pod that is alone on a GPU while the kubelet does not respond.
-// The pod pays by allocation, because another pod may also hold the GPU.
+// TestSilentKubeletAlone checks a pod that is alone on a GPU while the kubelet does not respond. The pod must pay by
+// allocation, because another pod may also hold the GPU.
 func TestSilentKubeletAlone(t *testing.T) {
 	for name, held := range map[string][]gpu.Allocation{"held before": {holds(train, 1)}, "not held before": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -257,8 +254,7 @@ func TestSilentKubeletAlone(t *testing.T) {
 	}
 }
 
-// restarted returns the ledger of the next exporter process, restored from the records of the given
-// ledger.
+// restarted returns the ledger of the next exporter process, restored from the records of a ledger.
 func restarted(t *testing.T, l *ledger.Ledger) *ledger.Ledger {
 	t.Helper()
 	return ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, saved(t, l))

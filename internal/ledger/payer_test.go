@@ -29,7 +29,7 @@ func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	return got
 }
 
-// payerTest describes one interval of 300 J: the last observation and the expected charges.
+// payerTest describes an interval of 300 J: the last observation and the expected charges.
 type payerTest struct {
 	name string
 	look ledger.Observation
@@ -94,8 +94,8 @@ func TestVanishedProcess(t *testing.T) {
 	})
 }
 
-// TestOnlyPodKnown checks a process with a known pod and an unknown container. The process is
-// charged to the container of this pod that holds the GPU.
+// TestOnlyPodKnown checks a process whose pod is known but whose container is not. The process must be charged to the
+// container of the pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
 	pod.Part, beside.Part = "", "sidecar"
@@ -111,8 +111,7 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar checks a pod in which one container holds the GPU and another container uses the
-// GPU. The pod pays for the GPU.
+// TestSidecar checks that a pod pays for the GPU if one of its containers holds the GPU and another container uses it.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -123,8 +122,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed checks the work of an MPS server. The work is divided over the server's clients by
-// the replicas that the clients hold. The work does not make a client active.
+// TestServed checks the work of an MPS server. It must be divided among the server's clients by their replicas, and
+// must not make a client active.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

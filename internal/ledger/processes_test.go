@@ -70,9 +70,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two consecutive processes of one container that have the same PID. In the
-// interval in which the first process ends, this process is charged at most for its part of the
-// interval. The account of the second process replaces the retained account of the first process.
+// TestHeldPID checks two consecutive processes of one container with the same PID. In the interval in which the first
+// process ends, it must be charged at most for its part of the interval. The account of the second process must replace
+// the retained account of the first process.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -96,8 +96,7 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// TestVanish checks a GPU that is missing for a while. When the GPU returns, its counter either
-// continues or restarts.
+// TestVanish checks a GPU that is missing for a while and returns with a counter that continues or restarts.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -125,8 +124,8 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// TestReplaced checks a GPU that replaces another GPU in the same slot. The new GPU has its own
-// book, which begins at the counter of the new GPU. The book of the replaced GPU does not change.
+// TestReplaced checks a GPU that replaces another GPU in the same slot. It must have its own book, which begins at its
+// own counter, and the book of the replaced GPU must not change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -146,8 +145,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestHeldPIDBesideAnother checks a process that reuses a PID. Only the process account with this
-// PID closes.
+// TestHeldPIDBesideAnother checks that, when a process reuses a PID, only the process account with this PID closes.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	later := new(*p)

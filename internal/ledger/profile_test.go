@@ -10,20 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// profiled adds the profile of an instance for the time between two seconds. The tensor cores are active for a quarter of
-// the time, and the memory is active for half of it.
+// profiled adds the profile of an instance between two times in seconds. The tensor cores are active for a quarter of
+// the time, and the memory for half of it.
 func profiled(o ledger.Observation, instance string, from, to float64) ledger.Observation {
 	span := gpu.Span{From: at(from).Boot, To: at(to).Boot}
 	o.Profiles = append(o.Profiles, ledger.Profile{GPUInstance: instance, Span: span, Tensor: span.Len() / 4, DRAM: span.Len() / 2})
 	return o
 }
 
-// work returns the profiled work that profiled adds for a number of seconds.
+// work returns the profiled work that profiled adds in a number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
 
-// TestProfiled checks which owner gets the profile of a GPU. The owner must be alone on the GPU for the whole time
+// TestProfiled checks which owner gets the profile of a GPU: only an owner that was alone on the GPU for the whole time
 // between the samples.
 func TestProfiled(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
@@ -34,7 +34,7 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// The function later returns observations in which a profile covers the seconds 1.5 to 5.5. Later observations repeat
+	// later returns observations in which a profile covers the seconds 1.5 to 5.5, and further observations that repeat
 	// this profile.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
@@ -86,9 +86,8 @@ func impossible(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// TestProfiledInstances checks that each MIG instance has its own profile, and that no owner is charged for the profile
-// of an instance with two owners. After MIG mode has ended, the profile of the GPU is charged to the owner of the whole
-// GPU.
+// TestProfiledInstances checks that each MIG instance has its own profile, and that no owner gets the profile of an
+// instance with two owners. When MIG mode ends, the owner of the whole GPU must get the profile of the GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	l := newLedger()
@@ -121,9 +120,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledRestart checks the profiled work after a restart. If the new exporter process profiles GPUs, it continues
-// the amounts. Otherwise it drops the amounts, because an amount that does not grow would look like an owner without
-// work. State files of earlier versions contain no profiled work.
+// TestProfiledRestart checks the profiled work after a restart. If the new exporter process profiles GPUs, it must
+// continue the amounts. Otherwise, it must drop them, because an amount that does not grow would look like an owner
+// without work. State files of earlier versions contain no profiled work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -158,7 +157,7 @@ type profiling struct {
 	last    map[string]time.Duration // time of the last sample of each instance
 	newest  []ledger.Profile
 	waiting []ledger.Profile // profiles that are not settled yet
-	// For each pod, other contains the end of the last settled span in which the pod was not known to be alone.
+	// other contains, for each pod, the end of the last settled span in which the pod was possibly not alone.
 	other map[gpu.Owner]time.Duration
 }
 
@@ -187,9 +186,9 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// profiles checks that profiled work never decreases, and that it is at most the time of the profile. The profiled work
-// of all owners on a board must not exceed the work in the board's profile. A pod may get the work of a whole board
-// only if the pod was alone on the board.
+// profiles checks that profiled work never decreases, and that it is at most the time of the profile. The owners of a
+// board together must not get more work than the board's profile contains. A pod may get the work of a whole board only
+// if it was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)
@@ -213,8 +212,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the profiles that are settled with the given spans. most is the sum of these profiles by instance.
-// alone is, for each pod, the total time of the profiles during which the pod was alone on the board.
+// settle removes the profiles that are settled with the given spans. most contains the sum of these profiles by
+// instance. alone contains, for each pod, the total time of the profiles during which it was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

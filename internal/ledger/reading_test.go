@@ -49,9 +49,9 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that a rise is plausible if the counter rose during a slow call. The call may return the value
-// from its start, so the next reading also contains the energy that was used during the call. A call ends late if the
-// processor is busy.
+// TestSlowReading checks that a rise of the counter during a slow call is plausible. The call may return the counter's
+// value at its start, so the next reading also contains the energy that was used during the call. On a busy processor,
+// calls end late.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -65,7 +65,7 @@ func TestSlowReading(t *testing.T) {
 }
 
 // TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy of this time
-// is charged to the owner in this time.
+// is charged to the owner at that time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -108,8 +108,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// TestResetWhileStanding checks a counter that did not change for some time. The ledger must detect a reset in two
-// cases: the counter falls, or the counter rises by more energy than the board can have drawn since the last change.
+// TestResetWhileStanding checks a counter that has not changed for some time. The ledger must detect a reset in two
+// cases: the counter decreases, or it increases by more energy than the board can have drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation
@@ -123,8 +123,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks a counter that did not change for some time. The energy is divided by the work in the whole
-// time. One owner works for the first 10 s, and the other works for the last 30 s.
+// TestStandingOfTwo checks a counter that has not changed for some time. The work in the whole time must determine how
+// the energy is divided: one owner works for the first 10 s, and the other for the last 30 s.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -148,9 +148,9 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo checks the energy by which a counter rises after it did not change for some time. This energy is
-// charged to the owners that worked since the counter last changed, and not to the owners that are present at the end.
-// The energy is not idle energy, even if the last owner is idle.
+// TestHeldCounterOfTwo checks the energy by which a counter increases when it has not changed for some time. The owners
+// that worked since the last change must be charged for it, not the owners at the end. It must not count as idle
+// energy, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -174,7 +174,7 @@ func TestHeldCounterOfTwo(t *testing.T) {
 }
 
 // TestHeldOverRestart checks a restart of the exporter while the counter does not change. The next rise of the counter
-// does not count as a reset.
+// must not count as a reset.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -194,8 +194,8 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the ledger never compares the values of two different counters, even over a restart. A
-// counter without a name is treated as the same counter.
+// TestAnotherCounter checks that the ledger never compares the values of two different counters, even after a restart.
+// A counter without a name counts as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -336,7 +336,7 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// TestModuleShare checks that a GPU is charged for its share of the energy of its module. Fractions of a millijoule are
+// TestModuleShare checks that a GPU is charged for its share of its module's energy. Fractions of a millijoule are
 // carried over. A share of 0 or 1 means all energy.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {

@@ -10,16 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// twoHolders returns an idle pod and a pod that works in each second. Each of the two pods holds one replica for
-// the whole time.
+// twoHolders returns an idle pod and a pod that works in each second. Each holds one replica for the whole time.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
 
-// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet does not
-// respond. For some time after the restart, the exporter has no list of live pods. A working pod is never active
-// for longer than it holds the GPU. If the list arrives within ten seconds, before the ledger settles the first
-// readings, an idle pod has also held the GPU in all settled time.
+// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet does not respond.
+// For some time after the restart, the exporter has no list of live pods. A working pod must never be active for longer
+// than it holds the GPU. If the list arrives within ten seconds, before the ledger settles the first readings, an idle
+// pod must also have held the GPU in all settled time.
 func TestRestartInOutage(t *testing.T) {
 	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
 		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {
@@ -58,8 +57,8 @@ func TestRestartInOutage(t *testing.T) {
 	}
 }
 
-// TestListAfterReadings checks that a list of live pods does not change the book if the list arrives some seconds
-// after the first readings. This is true even if the counter does not change in these seconds.
+// TestListAfterReadings checks that a list of live pods that arrives some seconds after the first readings does not
+// change the book, even if the counter does not change in these seconds.
 func TestListAfterReadings(t *testing.T) {
 	for _, refresh := range []int{1, 2, 3, 5} {
 		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
@@ -72,8 +71,8 @@ func TestListAfterReadings(t *testing.T) {
 	}
 }
 
-// TestTwoRestartsInOutage checks a second restart, at which some readings are not settled yet. These readings were
-// made before the first list of live pods. The second restart does not interrupt the held time.
+// TestTwoRestartsInOutage checks a second restart while some readings are not settled yet. These readings are older
+// than the first list of live pods. The second restart must not interrupt the held time.
 func TestTwoRestartsInOutage(t *testing.T) {
 	for end := 108; end < 125; end++ { // last second before the second restart
 		h := history{seconds: 200, silent: [2]int{40, 400}, down: [2]int{100, 107}, unpolled: 3, pods: twoHolders(200)}
@@ -98,10 +97,10 @@ func TestTwoRestartsInOutage(t *testing.T) {
 	}
 }
 
-// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet does not respond. If
-// the first list of live pods does not contain the pod, the pod has not held the GPU since the restart. If the
-// list contains the pod, the pod is charged for the energy of the gap, even if the counter did not change at the
-// time of the restart.
+// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet does not respond. If the
+// first list of live pods does not contain the pod, the pod has not held the GPU since the restart. If the list
+// contains it, the pod must be charged for the energy of the gap, even if the counter did not change around the
+// restart.
 func TestLivePodsAfterRestart(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		for _, frozen := range []bool{false, true} {
@@ -137,10 +136,9 @@ func TestLivePodsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUnitsInOutage checks a job on a machine on which the kubelet does not respond. The job begins and ends
-// during the outage. The file that names the job is read five seconds after the first process of the job was
-// observed. From then on, the job holds the GPU in each settled second. This is true even if an idle pod also
-// holds the GPU, and even after a restart.
+// TestUnitsInOutage checks a job that begins and ends while the machine's kubelet does not respond. The file that names
+// the job is read five seconds after the job's first process was observed. From then on, the job must hold the GPU in
+// each settled second, even if an idle pod also holds the GPU, and even after a restart.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {
@@ -195,7 +193,7 @@ func TestUnitsInOutage(t *testing.T) {
 	}
 }
 
-// TestUnitSinceGap checks a job that began while the exporter was down. The job is not credited with the time
+// TestUnitSinceGap checks a job that began while the exporter was down. The job must not be credited with the time
 // before the exporter started again, even if the kubelet does not respond and the other holders are unknown.
 func TestUnitSinceGap(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
@@ -224,8 +222,8 @@ func TestUnitSinceGap(t *testing.T) {
 }
 
 // TestUnlistedSinceList checks a pod that began after the kubelet's last list and worked for ten seconds. Then the
-// driver reports no processes and no samples for some seconds. When the kubelet lists the pod, the ledger credits
-// the pod with the whole time since it began.
+// driver reports no processes and no samples for some seconds. When the kubelet lists the pod, the ledger must credit
+// it with the whole time since it began.
 func TestUnlistedSinceList(t *testing.T) {
 	for dark := range 15 {
 		l := newLedger()
@@ -254,8 +252,8 @@ func TestUnlistedSinceList(t *testing.T) {
 }
 
 // TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet does not
-// respond. The times begin with the first process of the job, even if the job's file was read later. The times do
-// not include the earlier seconds. These seconds still wait for the kubelet.
+// respond. The times must begin with the job's first process, even if the job's file is read later. They must not
+// include the earlier seconds, which still wait for the kubelet.
 func TestUnitAloneInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, tt := range []struct {

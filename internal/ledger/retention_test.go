@@ -49,8 +49,8 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire together, as soon as the last container
-// has been absent for the retention time.
+// TestPodRetires checks that the containers of a pod retire together, as soon as all of them have been absent for the
+// retention time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -72,10 +72,9 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum checks that the sum of a pod does not decrease while the containers of the pod start
-// and end. The test covers the whole GPU and instances, and pods with and without an allocation.
-// The sum begins with the first container. The sum restarts after all containers were absent for
-// the retention time.
+// TestPodSum checks that the sum of a pod does not decrease while its containers start and end, on the whole GPU and on
+// instances, with and without an allocation. The sum begins with the first container, and restarts when all containers
+// have been absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -126,10 +125,9 @@ func TestPodSum(t *testing.T) {
 	}
 }
 
-// TestStandstill checks that short-lived pods leave few accounts if the board's counter cannot be
-// read or is invalid. If the counter cannot be read, the accounts of these pods retire. If the
-// readings are invalid, the book cannot be settled, so no account retires and new pods get no
-// accounts.
+// TestStandstill checks that short-lived pods leave only a few accounts if the board's counter cannot be read or is
+// invalid. If it cannot be read, the accounts of these pods retire. If the readings are invalid, the book cannot be
+// settled, so no account retires and new pods get no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -159,8 +157,8 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks the accounts of two pods while the kubelet does not respond. A pod
-// without an allocation ends with its processes, and a pod that held a GPU does not end.
+// TestSilentKubelet checks the accounts of two pods while the kubelet does not respond. The pod without an allocation
+// must end with its processes. The pod that held a GPU must not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {
@@ -184,8 +182,8 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestStillListed checks that an account stays open while the kubelet lists the allocation of its
-// owner, although the pod is no longer live.
+// TestStillListed checks that an account stays open while the kubelet lists an allocation of its owner, although the
+// pod is no longer live.
 func TestStillListed(t *testing.T) {
 	dead := holds(train, 1)
 	dead.Live = false
@@ -199,9 +197,9 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks a lost GPU after its book is no longer published. Tidy drops the process accounts
-// in this book, so other GPUs can have more process accounts. If the GPU returns, its book
-// continues. The book of a GPU that was forgotten restarts at 0.
+// TestTidy checks a lost GPU whose book is no longer published. Tidy must drop the process accounts in this book, so
+// that other GPUs can have more of them. If the GPU returns, its book must continue. The book of a GPU that was
+// forgotten must restart at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {
