@@ -95,7 +95,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "comma-separated `namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai create them")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, podResourcesUsage)
-	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto is "+systemState+", and $XDG_RUNTIME_DIR/gpuledger for a user who does not own it")
+	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto means "+systemState+", or $XDG_RUNTIME_DIR/gpuledger for a user who does not own "+systemState)
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` for reading a GPU in a tick; the tick then continues without this GPU")
