@@ -63,9 +63,9 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks the throttled amounts of a book. The throttled time of the book, and the throttled time of each
-// account, are at most the throttled time of the board. Throttled energy is a part of the energy. The throttled energy
-// of all accounts is at most the throttled energy of the book. No amount decreases.
+// throttles checks the throttled amounts of a book. The throttled time of the book and of each account must be at most
+// the throttled time of the board. Throttled energy must be part of the energy, and the accounts together must have at
+// most the throttled energy of the book. No amount may decrease.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -85,8 +85,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp checks one account. The energy of the container must include the container's idle energy and the energy of the
-// container's processes. Each PID must have at most one series. It returns the number of process accounts.
+// addsUp checks one account and returns the number of its processes' accounts. The energy of the container must include
+// its idle energy and the energy of its processes. Each PID must have at most one series.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -105,7 +105,7 @@ func (m *machine) addsUp(a *gpu.Account) int {
 	return len(pids)
 }
 
-// neverFalls checks that no published value decreases, and that an account ends only after its pod has neither held nor
+// neverFalls checks that no published value decreases, and that an account ends only when its pod has neither held nor
 // used the GPU for the retention time.
 func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	was := b.book
@@ -126,8 +126,8 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// podsNeverFall checks the sum over a pod's accounts. The sum is complete. While one of these accounts exists, the sum
-// neither decreases nor restarts. It also checks that the accounts of a pod end together.
+// podsNeverFall checks the sum over a pod's accounts. The sum must be complete. While one of the accounts exists, the
+// sum must neither decrease nor restart. The accounts of a pod must end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -155,8 +155,8 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// accountNeverFalls checks that no value of an account decreases. It also checks that the account of a process ends
-// only in two cases: the process was absent for the retention time, or another process has the same PID.
+// accountNeverFalls checks that no value of an account decreases. The account of a process may end only if the process
+// was absent for the retention time, or if another process has the same PID.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
@@ -175,9 +175,9 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt checks the documented meaning of the amounts. Energy is exclusive only if no other owner held the GPU or
-// worked. Energy is shared only if the activity was known, and idle only if the activity or the utilisation was known.
-// No time counts twice. If the allocations were unknown, the time may be credited later.
+// meansIt checks the documented meaning of the amounts. Energy may be exclusive only if no other owner held the GPU or
+// worked. It may be shared only if the activity was known, and idle only if the activity or the utilisation was known.
+// No time may count twice. If the allocations were unknown, the time may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // signal is the energy while the activity was known; known is the energy while the activity or the utilisation was known

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sampled adds samples to an observation. The samples end 200 ms before the observation, cover the
-// given duration, and contain the busy time of each process.
+// sampled adds samples to an observation. They end 200 ms before the observation, cover the given duration, and contain
+// the busy time of each process.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {
@@ -21,8 +21,8 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks an interval with several owners. The samples from the end of the interval
-// arrive with the next observation. The interval waits for these samples and gets its part of them.
+// TestLateSamples checks an interval with several owners. The samples from its end arrive with the next observation.
+// The interval must wait for them and get its part of them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -43,8 +43,7 @@ func TestLateSamples(t *testing.T) {
 	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The rest belongs to the second interval. A fifth of the following samples also belongs to the
-	// second interval.
+	// The rest belongs to the second interval, as does a fifth of the following samples.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10
@@ -60,8 +59,7 @@ func energies(b *gpu.Book) (out []gpu.ByMethod) {
 	return out
 }
 
-// TestLateSamplesOfANewcomer checks that a process is not charged for an interval in which it was
-// absent.
+// TestLateSamplesOfANewcomer checks that a process is not charged for an interval in which it did not exist.
 func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
@@ -77,8 +75,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. The last work
-// of the process counts for this interval, even if the sample of this work covers a longer time.
+// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work must count for this
+// interval, even if the sample of this work covers a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -95,8 +93,8 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// TestLongSamples checks that activity averaged over half a minute is divided like activity averaged
-// over a second. The driver's accounting reports such averages after a pause.
+// TestLongSamples checks that activity averaged over half a minute is divided like activity averaged over a second.
+// After a pause, the driver's accounting reports such averages.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -107,8 +105,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesOfTwoTicks checks an activity that is averaged over more than one interval. If the
-// activity covers nearly all of an interval, it counts as work in this interval.
+// TestSamplesOfTwoTicks checks an activity that is averaged over more than one interval. If it covers nearly all of an
+// interval, it must count as work in this interval.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -122,8 +120,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// TestLateSamplesNeverCome checks that an interval is settled without late samples in two cases: the
-// activity becomes unknown, or there is no observation for ten seconds.
+// TestLateSamplesNeverCome checks that an interval is settled without late samples if the activity becomes unknown, or
+// if there is no observation for ten seconds.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -150,7 +148,7 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	}
 }
 
-// TestUnsampled checks that time is counted as unsampled if, and only if, no samples cover it.
+// TestUnsampled checks that exactly the time without samples counts as unsampled.
 func TestUnsampled(t *testing.T) {
 	l := newLedger()
 	mute := look(1, nil)
@@ -182,8 +180,8 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// TestSamplesLongAfterItLeft checks that the work of an ended process is divided over the intervals
-// in which the process ran. Each millisecond counts once, however late the samples arrive.
+// TestSamplesLongAfterItLeft checks that the work of an ended process is divided among the intervals in which the
+// process ran. Each millisecond must count once, even if the samples arrive very late.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -207,8 +205,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of
-// this process's work is added to the previous interval.
+// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of its work must be added
+// to the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -220,8 +218,7 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatReturned checks that the work of a process that left and used the GPU again
-// counts after its return.
+// TestSamplesOfOneThatReturned checks a process that left and used the GPU again. Its work must count after its return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -245,8 +242,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle checks an interval with work that appears only in late samples. The interval
-// has no idle energy, even if the utilisation was 0 at the end of the interval.
+// TestLateWorkIsNotIdle checks an interval whose work appears only in late samples. It must have no idle energy, even
+// if the utilisation was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -277,8 +274,8 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks activity that is observed between two readings of the counter.
-// This activity counts until an observation shows no activity.
+// TestActiveBetweenReadings checks activity that is observed between two readings of the counter. It must count until
+// an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

@@ -67,15 +67,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting changes an observation, so that it shows an idle GPU.
+// resting changes an observation so that it shows an idle GPU.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o
 }
 
-// TestBetween checks an observation without a correct reading of the counter. The utilisation
-// and the activity in this observation count for the interval that ends with the next correct
-// reading.
+// TestBetween checks an observation without a correct reading of the counter. Its utilisation and activity must count
+// for the interval that ends with the next correct reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
@@ -116,9 +115,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTimeOfRareReadings compares the held time, the GPU time and the active time of short-lived
-// pods with their true times in each second. Meanwhile the counter is either rarely refreshed or
-// rarely read.
+// TestTimeOfRareReadings compares the held time, the GPU time and the active time of short-lived pods with the true
+// times in each second, while the counter is rarely refreshed or rarely read.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

@@ -31,8 +31,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestStateOfFirstEdition checks a state in the first format version, which contains no idle
-// power. The ledger continues this state and then learns the idle power.
+// TestStateOfFirstEdition checks a state in the first format version, which contains no idle power. The ledger must
+// continue this state and then learn the idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -169,9 +169,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that neither an observation alone nor a settlement alone changes a
-// published book. An observation may come without a settlement, before the first interval of the
-// GPU is settled. A settlement may come without an observation, while the GPU does not respond.
+// TestPublishedBetween checks that neither an observation alone nor a settlement alone changes a published book. There
+// is an observation without a settlement before the first interval of the GPU is settled, and a settlement without an
+// observation while the GPU does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -209,7 +209,6 @@ func TestNoBase(t *testing.T) {
 	}
 }
 
-// TestCheck checks that every kind of invalid state is detected.
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name  string

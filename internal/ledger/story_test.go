@@ -38,16 +38,15 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of observations of a GPU, with the amounts that the book of the GPU must
-// contain at the end.
+// A story is a sequence of observations of a GPU, with the amounts that the GPU's book must contain at the end.
 type story struct {
 	name  string
 	looks []ledger.Observation
 	want  amounts
 }
 
-// play runs stories. After every observation, it checks that the book balances, and that no amount
-// decreases except when accounts retire.
+// play runs stories. After every observation, the book must balance, and no amount may have decreased, except because
+// accounts retired.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {
@@ -69,7 +68,6 @@ func play(t *testing.T, stories []story) {
 	}
 }
 
-// count sets the counter of an observation.
 func count(o ledger.Observation, mJ gpu.Millijoules) ledger.Observation {
 	o.Energy = &mJ
 	return o
@@ -80,7 +78,7 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds activity of a process, which need not be in the list of processes.
+// saw adds activity of a process, which may be missing from the list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o

@@ -11,7 +11,7 @@ import (
 )
 
 // TestThrottled compares the throttled energy and the throttled time of two owners with exact fractions. The owners
-// share a GPU in random proportions. The expected throttled energy in each second is the owner's energy times the
+// share a GPU in random proportions. In each second, the expected throttled energy of an owner is its energy times the
 // throttled fraction of the second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
@@ -72,8 +72,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks late energy. The throttled share of this energy is the throttled share of the time since the
-// counter last changed. No time counts twice.
+// TestThrottledLate checks late energy. Its throttled share must be the throttled share of the time since the last
+// change of the counter. No time may count twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
@@ -89,9 +89,9 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks throttle counters in four cases: a counter has no earlier value, restarts, is missing for
-// a second, or grows during a gap. The ledger charges no throttled time or energy for the time before the first value.
-// No time counts twice.
+// TestThrottledUnknown checks four cases of a throttle counter: it has no earlier value, restarts, is missing for a
+// second, or grows during a gap. For the time before the first value, no throttled time or energy must be charged. No
+// time may count twice.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // counter of the power brake at each second; a negative value means unknown

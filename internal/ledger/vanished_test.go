@@ -7,10 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRarelySeenProcesses checks a pod with processes that end between two ticks. Only one in ten
-// of these processes is identified, but the pod pays for all of them. Another pod on the GPU starts
-// a process every half minute. This pod pays for none of the short processes. The charges are the
-// same as if all processes were identified, within 1 % of the energy of the GPU.
+// TestRarelySeenProcesses checks a pod whose processes end between two ticks. Only one in ten of them is identified,
+// but the pod must pay for all of them. Another pod on the GPU starts a process every half minute, and must pay for
+// none of the short processes. Within 1 % of the GPU's energy, the charges must be the same as if all processes were
+// identified.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -25,9 +25,8 @@ func TestRarelySeenProcesses(t *testing.T) {
 	}
 }
 
-// shortLivedBeside returns the book after ten minutes in which one pod ran a short process in every
-// second, and another pod ran processes that each took half a minute. Nine of ten short processes
-// have the given owner.
+// shortLivedBeside returns the book after ten minutes. One pod runs a short process in every second, and another pod
+// runs processes that each last for half a minute. Nine of ten short processes have the given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}
