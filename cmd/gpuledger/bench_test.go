@@ -10,9 +10,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// BenchmarkScrape runs the real binary on a simulated node with eight GPUs and scrapes it over HTTP.
-// It reports the processor time per scrape and the size of the response. The processor time includes
-// the exporter's own ticks.
+// BenchmarkScrape runs the real binary on a simulated node with eight GPUs and scrapes it over HTTP. It reports the
+// size of the response and the processor time per scrape, which includes the exporter's own ticks.
 func BenchmarkScrape(b *testing.B) {
 	e := start(b, newNode(b, "dgx-h100"))
 	p := e.scrapeUntil("every process has an account", func(p page) bool {
@@ -37,7 +36,7 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkTick runs the real binary without scraping it and reports the processor time per tick.
+// BenchmarkTick runs the real binary without scrapes, and reports the processor time per tick.
 func BenchmarkTick(b *testing.B) {
 	for _, name := range []string{"driver", "engine"} {
 		b.Run(name, func(b *testing.B) {
@@ -58,7 +57,6 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// cpu returns the processor time that the exporter has used so far.
 func (e *exporter) cpu() time.Duration {
 	e.t.Helper()
 	p, err := procfs.NewProc(e.cmd.Process.Pid)

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// TestCleanup checks that the command cleanup fails and prints the reason while an exporter runs.
-// After the exporter has ended, the command removes everything except a directory that another
-// program uses.
+// TestCleanup checks that the command cleanup fails and prints the reason while an exporter runs. When the exporter has
+// ended, the command must remove everything except a directory that another program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()

@@ -21,17 +21,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// kills is the number of times that TestKilled kills the exporter, summed over all scenarios.
+// kills is the total number of times that TestKilled kills the exporter, over all scenarios.
 var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
-// longestLife is the maximum time from an exporter's first page with books until the exporter is killed. In a
-// random third of the runs, the time begins at the start of the exporter. In these runs the exporter may be killed
-// before it has books.
+// longestLife is the maximum time from an exporter's first page with books to its end. In a random third of the runs,
+// the time begins at the start of the exporter, so it may be killed before it has books.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, including during its start. It checks every later page. No
-// counter may have decreased, restarted or disappeared. The books must balance, and must contain exactly once the
-// energy that each board used between two readings.
+// TestKilled kills the exporter at random moments, even during its start, and checks every later page. No counter may
+// have decreased, restarted or disappeared. The books must balance, and must contain the energy that each board used
+// between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -56,15 +55,14 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed repeatedly. It records the values that the exporter has
-// served.
+// A victim is an exporter that is killed again and again. It records the values that the exporter has served.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
 	seen   map[string]sample // last scraped sample of every counter, by series
 	last   page
-	// first contains, for each board, the readings from which its book may have begun.
+	// first contains the possible first readings of each board's book.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
@@ -76,7 +74,7 @@ type sample struct {
 	created time.Time
 }
 
-// newVictim starts an exporter and waits for books of every GPU.
+// newVictim starts an exporter and waits until it has a book of every GPU.
 func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	v := &victim{t: t, node: newNode(t, scenario), engine: engine, seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
 	e := start(t, v.node, v.flags()...)
@@ -103,8 +101,8 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// flags returns the flags of the exporter. With these flags, the exporter keeps every account, so that a missing
-// account is an error.
+// flags returns the flags of the exporter. They make the exporter keep every account, so that a missing account is an
+// error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -113,8 +111,8 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// runOnce runs the exporter, scrapes it, and kills it some time after it served its books or, if young
-// is set, after its start.
+// runOnce starts the exporter, scrapes it, and kills it after a part of span. This time begins when the exporter serves
+// its books or, if young is set, at its start.
 func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
@@ -149,7 +147,7 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run and checks that the books continue. It prints how much energy fell into gaps.
+// outlive lets the exporter run, checks that the books continue, and prints how much energy fell into gaps.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
@@ -168,8 +166,7 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It returns false if the page contains no books, because there are no
-// books before the first reading.
+// look compares a page with earlier pages. It returns false if the page contains no books, as before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -212,7 +209,7 @@ func counters(p page) map[string]sample {
 	return out
 }
 
-// seriesOf returns the identity of a series. The labels on a page are always in the same order.
+// seriesOf returns the name and labels of a series. On a page, labels are always in the same order.
 func seriesOf(name string, m *dto.Metric) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -222,9 +219,8 @@ func seriesOf(name string, m *dto.Metric) string {
 	return b.String()
 }
 
-// checkBoards checks the last scraped energy of every board. The energy must be exactly the increase of the board's
-// counter from one of the first readings to a later reading. The same first reading must explain the energy in
-// every check.
+// checkBoards checks the last scraped energy of every board. It must be exactly the increase of the board's counter
+// from one of the first readings to a later reading. In every check, the same first reading must explain the energy.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -245,13 +241,13 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. It returns both pages as one page. This
-// is possible because their metric names differ.
+// scrapeCounters scrapes both pages in the format with created timestamps. It returns them as one page, because their
+// metric names differ.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-// scrapeCountersBy is like scrapeCounters, but uses a client with separate connections.
+// scrapeCountersBy is [exporter.scrapeCounters] with another client, which has its own connections.
 func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
 	p := make(page)
 	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))

@@ -16,12 +16,12 @@ import (
 
 const energyTotal = "gpuledger_gpu_energy_joules_total"
 
-// stateDown reports whether the page contains a failed stage "state".
+// stateDown reports whether the stage "state" is down on the page.
 func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
 
-// ends sends SIGTERM and fails the test unless the exporter exits within a second.
+// ends sends SIGTERM. The exporter must exit within a second.
 func (e *exporter) ends() {
 	e.t.Helper()
 	began := time.Now()
@@ -41,8 +41,8 @@ func (e *exporter) ends() {
 	}
 }
 
-// TestDeadState checks that only the books stop if the file system of the state file does not
-// respond. When the file system responds again, no energy may be lost or counted twice.
+// TestDeadState checks a file system of the state file that does not respond. Only the books may stop. When the file
+// system responds again, no energy may be lost or counted twice.
 func TestDeadState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := filepath.Join(t.TempDir(), "state")
@@ -65,8 +65,8 @@ func TestDeadState(t *testing.T) {
 	e.kept(n, dir)
 }
 
-// TestDeadStateAtStart checks that the exporter becomes ready without books if the state file
-// hangs, and that it ends within a second.
+// TestDeadStateAtStart checks that the exporter becomes ready without books if the state file hangs, and that it can
+// end within a second.
 func TestDeadStateAtStart(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()

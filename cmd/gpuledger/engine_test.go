@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// setEngine replaces the host engine of a node.
 func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
 	t.Helper()
 	if err := n.SetEngine(e); err != nil {
@@ -24,7 +23,7 @@ func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
 	}
 }
 
-// engineIs returns a function that reports whether the host engine is up, or down, on a page.
+// engineIs returns a function that reports whether the host engine is up (or down) on a page.
 func engineIs(up bool) func(page) bool {
 	return func(p page) bool {
 		stages := p.Matches("gpuledger_stage_up", map[string]string{"stage": "dcgm"})
@@ -33,9 +32,8 @@ func engineIs(up bool) func(page) bool {
 	}
 }
 
-// TestEngineRestarts stops and starts the host engine while an exporter runs. It checks that no
-// counter decreases, that no reading is rejected, and that every book contains the difference
-// between two values of the board's counter.
+// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter may decrease, and no reading
+// may be rejected. Every book must contain the difference between two values of the board's counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -66,14 +64,14 @@ func TestEngineRestarts(t *testing.T) {
 	}
 }
 
-// after returns a condition that becomes true when the given time has passed.
+// after returns a condition that holds after the given time.
 func after(d time.Duration) func(page) bool {
 	began := time.Now()
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising is like scrapeUntil, but also compares every page with the previous page: no
-// counter may decrease, and no account may disappear.
+// scrapeUntilRising is [exporter.scrapeUntil], but also compares every page with the previous page: no counter may
+// decrease, and no account may disappear.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
 	return e.scrapeUntil(what, func(p page) bool {
@@ -119,9 +117,9 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestOldEngine starts the exporter with a host engine that is older than the client library and
-// does not support it. It checks that an error with both versions is logged once, and that only the
-// values of the engine are missing. After an upgrade of the engine, the field page has values.
+// TestOldEngine starts the exporter with a host engine that is older than the client library and does not support it.
+// An error with both versions must be logged once, and only the values from the engine may be missing. After an upgrade
+// of the engine, the field page must have values.
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
@@ -146,8 +144,8 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults lets each engine call in turn fail, hang or return late. It checks that the
-// exporter continues, and that the books contain all energy that the boards counted.
+// TestEngineFaults makes each engine call in turn fail, hang or return late. The exporter must continue, and the books
+// must contain all energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
@@ -175,16 +173,16 @@ func TestEngineFaults(t *testing.T) {
 
 var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
-// engineCalls lists the calls that open a connection, watch fields and read values. The names are
-// names in the call log of the fake library.
+// engineCalls lists the calls that open a connection, watch fields and read values, with their names in the call log of
+// the fake library.
 var engineCalls = []string{
 	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",
 	"dcgmLatestValues", "dcgmLiveValues",
 }
 
-// TestScrapeCallsNoEngine checks that requests between two ticks, here half a minute apart, do not
-// call the engine, even for the field page.
+// TestScrapeCallsNoEngine checks that requests between two ticks, which are half a minute apart here, do not call the
+// engine, even for the field page.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)

@@ -13,10 +13,9 @@ import (
 // everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
-// TestDriverFaults makes one driver call after another hang or return late. It checks that the
-// other GPUs are read during the fault, and that the books balance. After the fault, every GPU must
-// be read again without a restart of the exporter. The tests of internal/app cover the faults that
-// need no real time.
+// TestDriverFaults makes each driver call in turn hang or return late. During the fault, the other GPUs must be read,
+// and the books must balance. After the fault, every GPU must be read again without a restart of the exporter. The
+// tests of internal/app cover the faults that need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
@@ -46,17 +45,16 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is the flag that sets the timeout in tests with hanging calls. tooLate is a fault
-// that delays a call for longer than the timeout.
+// callTimeout is the flag with the timeout in tests with hanging calls. tooLate is a fault that delays a call beyond
+// the timeout.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the faults to inject. Calls for a GPU fail for only one GPU. Reading a GPU,
-// identifying a GPU and opening the driver each consist of several calls. For each of these
-// operations, there are faults for the first call, for some calls in the middle and for the last
-// call.
+// driverFaults returns the faults to inject. Calls for a GPU fail only for one GPU. Reading a GPU, identifying a GPU
+// and opening the driver each take several calls. For each of these operations, there are faults for the first call,
+// for some calls in the middle, and for the last call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},
@@ -72,7 +70,7 @@ func driverFaults(one string) []simnode.Fault {
 	}
 }
 
-// allCharged returns a function that reports whether a page has books of all given GPUs.
+// allCharged returns a function that reports whether a page contains a book of each given GPU.
 func allCharged(uuids []string) func(page) bool {
 	return func(p page) bool {
 		return !slices.ContainsFunc(uuids, func(uuid string) bool {
@@ -81,7 +79,7 @@ func allCharged(uuids []string) func(page) bool {
 	}
 }
 
-// testOthers checks that all GPUs except the faulty GPU are read several more times.
+// testOthers checks that all GPUs except the faulty GPU are read a few more times.
 func (e *exporter) testOthers(all []string, fault simnode.Fault) {
 	e.t.Helper()
 	const name = "gpuledger_gpu_last_reading_timestamp_seconds"

@@ -24,15 +24,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers is the number of connections in an attack. It is higher than --web.max-connections. The
-// connections come from several addresses, because a single address cannot occupy all connections.
+// attackers is the number of connections in an attack, which is higher than --web.max-connections. The connections come
+// from several addresses, because those from one address cannot use all connections.
 const (
 	attackers = 1024
 	addresses = 8
 )
 
-// TestFloods checks that clients without a password cannot make the exporter exceed the memory
-// limit of its container, and that a scraper is served meanwhile.
+// TestFloods checks that clients without a password cannot make the exporter exceed the memory limit of its container,
+// and that a scraper is served in the meantime.
 func TestFloods(t *testing.T) {
 	shortLines := manyHeaders(8000)
 	tests := []struct {
@@ -135,7 +135,7 @@ func (s *limited) flood(attack func(net.Conn) error) {
 	}
 }
 
-// attackFrom runs an attack over a connection that stays open until the end of the test.
+// attackFrom attacks over a connection that stays open until the end of the test.
 func (s *limited) attackFrom(address string, attack func(net.Conn) error) error {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	c, err := dialer.DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
@@ -146,7 +146,7 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
 		return err
 	}
-	// Some attacks must fill the connection until the server no longer reads from it.
+	// Some attacks must fill the connection until the server stops reading from it.
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if err := attack(c); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -171,7 +171,7 @@ func (s *limited) check(connected *http.Client) {
 	}
 }
 
-// scraper returns a client that sends the password from an address without attackers.
+// scraper returns a client that sends the password, from an address without attackers.
 func (s *limited) scraper() *http.Client {
 	client := elsewhere(true)
 	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: s.roots}
@@ -196,7 +196,7 @@ func (s *limited) scrapeBy(client *http.Client) error {
 	return err
 }
 
-// get sends a request and does not read the response.
+// get sends a request without reading the response.
 func get(c net.Conn, headers string) error {
 	_, err := io.WriteString(c, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 	return err
@@ -220,13 +220,13 @@ func manyHeaders(size int) string {
 
 var errHTTP2 = errors.New("the server negotiated HTTP/2")
 
-// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It sends HTTP/2 even if
-// the server did not negotiate HTTP/2.
+// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It does so even if the server did not
+// negotiate HTTP/2.
 func windowZero(c *tls.Conn) error {
 	frames := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" // SETTINGS_INITIAL_WINDOW_SIZE=0
 	for stream := range 8 {
-		// The headers are GET, https, authority x and path /-/healthy.
+		// The headers: GET, https, authority x, path /-/healthy.
 		block := "\x82\x87\x41\x01x\x44\x0a/-/healthy"
 		frames += "\x00\x00" + string(rune(len(block))) + "\x01\x05\x00\x00\x00" + string(rune(2*stream+1)) + block
 	}
@@ -239,8 +239,7 @@ func windowZero(c *tls.Conn) error {
 	return nil
 }
 
-// longHello sends most of a ClientHello of 64 KiB. This is the largest ClientHello that crypto/tls
-// accepts.
+// longHello sends most of a ClientHello of 64 KiB, which is the largest that crypto/tls accepts.
 func longHello(c net.Conn) error {
 	hello := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_000)...)
 	for len(hello) > 0 {
@@ -278,7 +277,7 @@ func secureConfig(t *testing.T) (file string, roots *x509.CertPool) {
 	return filepath.Join(dir, "web.yml"), roots
 }
 
-// TestManyScrapers checks that all scrapes succeed if many scrapers share one address.
+// TestManyScrapers checks that all scrapes succeed if many scrapers use the same address.
 func TestManyScrapers(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -321,9 +320,8 @@ func TestManyScrapers(t *testing.T) {
 	e.stop()
 }
 
-// TestNewScraperAmongIdleConnections checks that a new scraper is served even if many idle
-// connections come from its own address. Idle connections are closed to make room. The closed
-// connections are counted, and logged in one line.
+// TestNewScraperAmongIdleConnections checks that a new scraper is served even if its own address has many idle
+// connections. The server must close idle connections, count them, and log them in one line.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU checks a call that never returns. The call is the first, a middle or the last call
-// of a tick. Only the gauges of one GPU may be missing, and the other GPUs, the server and the
-// shutdown must not be affected. When the call returns, the GPU must be read again.
+// TestHungGPU checks a call that never returns: the first call, a middle call, or the last call of a tick. Only the
+// gauges of one GPU may be missing. The other GPUs, the server and the shutdown must not be affected. When the call
+// returns, the GPU must be read again.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -61,8 +61,7 @@ func gauges(n int) func(page) bool {
 	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
 }
 
-// quarantined returns a function that reports whether a page has no gauges for the given GPU, but
-// gauges for the node's seven other GPUs.
+// quarantined returns a function that reports whether a page has gauges for seven GPUs, but not for the given GPU.
 func quarantined(uuid string) func(page) bool {
 	return func(p page) bool {
 		return len(p.Matches("gpuledger_gpu_power_watts", map[string]string{"UUID": uuid})) == 0 && gauges(7)(p)
@@ -97,8 +96,7 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages checks that every page is served. A page that waited for the hanging call would never
-// be served.
+// testPages checks that every page is served. A page that waits for the hanging call would never be served.
 func (e *exporter) testPages() {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
@@ -108,8 +106,8 @@ func (e *exporter) testPages() {
 	}
 }
 
-// betweenTicks calls a function between two ticks of an exporter with --tick=30s. If the next tick
-// may have begun during the call, betweenTicks calls the function again.
+// betweenTicks calls do between two ticks of an exporter with --tick=30s. It repeats the call if the next tick may have
+// begun in the meantime.
 func (e *exporter) betweenTicks(do func()) {
 	e.t.Helper()
 	eventually(e.t, "requests are served between two ticks", func() bool {
@@ -119,8 +117,8 @@ func (e *exporter) betweenTicks(do func()) {
 	})
 }
 
-// TestScrapeCallsNoDriver checks that requests between two ticks, here half a minute apart, do not
-// call the driver, with or without a hung GPU. Only calls that wait for XID events are made.
+// TestScrapeCallsNoDriver checks that requests between two ticks, which are half a minute apart here, do not call the
+// driver, with or without a hung GPU. Only calls that wait for XID events may be made.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +147,7 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 	}
 }
 
-// driverLog returns the lines that the driver's call log now contains, except waits for events.
+// driverLog returns the lines that are now in the driver's call log, except waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// This import makes the test depend on the packages of the binary. Without it, go test would reuse
-	// a cached result after a change in these packages.
+	// The tests run the exporter's binary. This import makes go test run them again, instead of using a cached result,
+	// after a change to the packages of the binary.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -28,15 +28,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the path of the shipped exporter, library is the path of the fake driver, and client is
-// the path of the fake DCGM library.
+// binary is the path of the shipped exporter. library is the path of the fake driver. client is the path of the fake
+// DCGM library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Tests run one after another. Some subtests run in parallel. Each parallel subtest waits for real time to
-	// pass and needs little processor time. With more than ten parallel subtests, exporters on a busy machine
-	// would be so late that their books have gaps.
+	// The tests run in sequence, but some subtests run in parallel. Each of these waits for real time to pass and needs
+	// little processor time. With more than ten of them, exporters on a busy machine would be so late that their books
+	// have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -59,10 +59,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seed is set to repeat the random choices of an earlier run.
+// Set the seed to repeat the random choices of an earlier run.
 var seed = flag.Uint64("seed", 0, "seed for random tests; 0 chooses a new seed in each run")
 
-// seeded returns the seed for a test and prints it.
+// seeded prints and returns the seed of a test.
 func seeded(t *testing.T) uint64 {
 	s := *seed
 	for s == 0 {
@@ -72,11 +72,10 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// hangTimeout limits the time that a test waits for an event. The limit is so high that only a hang exceeds
-// it, even on a busy machine.
+// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 10 * time.Minute
 
-// eventually waits for a condition, for at most [hangTimeout].
+// eventually waits until a condition holds. The test fails after [hangTimeout].
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !ok(); {
@@ -145,14 +144,14 @@ type exporter struct {
 	url string
 	log string // file of its log
 
-	// listening receives the address on which the exporter listens.
+	// listening receives the exporter's listen address.
 	listening chan string
 	exited    chan struct{}
-	// err is the result of Wait. It is set when exited is closed.
+	// err is the result of Wait. It is valid when exited is closed.
 	err error
 }
 
-// unhurried is a flag that sets a timeout which no GPU exceeds, even on a busy machine.
+// With this flag, the timeout of a GPU is so long that no GPU exceeds it, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start runs the exporter on a node and waits until it is ready.
@@ -166,8 +165,8 @@ func onNode(n *simnode.Node, flags ...string) []string {
 	return append(append(n.Flags(), "--nvml.library="+library), flags...)
 }
 
-// run runs the exporter with only the given environment and flags, and waits until it is ready.
-// Later flags override earlier flags.
+// run starts the exporter with only the given environment and flags, and waits until it is ready. A later flag
+// overrides an earlier flag.
 func run(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := launch(t, env, flags...)
@@ -238,8 +237,8 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged returns the lines that the log now contains. It reads the log file, because lines read
-// from a pipe may be older than the served pages.
+// logged returns the lines that are now in the log. It reads the log file, because lines from a pipe may be older than
+// the pages.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -259,7 +258,7 @@ func (e *exporter) get(path string) (status int, body []byte) {
 	return response.StatusCode, body
 }
 
-// page holds the metrics of one scrape, by name.
+// page contains the metrics of one scrape, by name.
 type page = exposition.Page
 
 func (e *exporter) scrape() page {
@@ -291,7 +290,7 @@ func (e *exporter) parse(body []byte) page {
 	return p
 }
 
-// scrapeUntil scrapes until a page satisfies a condition, and returns that page.
+// scrapeUntil scrapes until a condition holds for a page, and returns that page.
 func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	e.t.Helper()
 	var p page
@@ -302,9 +301,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the
-// snapshot's time is the same before and after the requests. The caller parses the pages afterwards, because
-// parsing takes longer than the requests.
+// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the snapshot has the
+// same time before and after them. The caller parses the pages, because parsing takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "all pages show the same snapshot", func() bool {
@@ -326,7 +324,7 @@ func (e *exporter) served() (s status.Page) {
 	return s
 }
 
-// checkBalance checks that every book of a page balances to the millijoule.
+// checkBalance checks that every book on a page balances to the millijoule.
 func checkBalance(t testing.TB, p page) {
 	t.Helper()
 	for _, uuid := range p.UUIDs() {

@@ -18,8 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket listens on a socket and answers any requests with the given responses in turn. It
-// returns the path of the socket.
+// hostileSocket listens on a socket and answers each request with the next response. It returns the path of the socket.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hostile") // a short path, for a socket
@@ -74,7 +73,7 @@ func manyDevices() (list []byte) {
 	return list
 }
 
-// manyLogs creates a folder with many log links. They are hard links to one symbolic link.
+// manyLogs creates a folder with many log links, which are hard links to one symbolic link.
 func manyLogs(t *testing.T, links int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory, because there are many
@@ -94,9 +93,9 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter within the memory limit of its container. The kubelet, the
-// log folder and the driver return far more data than the exporter accepts. The test checks that
-// the exporter continues to run, logs the inputs that it ignores, and charges energy.
+// TestHostileInputs runs the exporter with the memory limit of its container. The kubelet, the log folder and the
+// driver return far more data than the exporter accepts. The exporter must continue to run, log the inputs that it
+// ignores, and charge energy.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

@@ -9,12 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostilePeak is the peak memory, in bytes, that docs/security.md states for hostile inputs.
+// docs/security.md states this peak memory for hostile inputs, in bytes.
 const hostilePeak = 40 << 20
 
-// TestHostileContainerFiles runs the exporter within the memory limit of its container, on a
-// machine with Docker and Podman. The files of Docker and Podman have the largest size and number
-// of elements that the exporter accepts, or exceed this limit.
+// TestHostileContainerFiles runs the exporter with the memory limit of its container, on a machine with Docker and
+// Podman. Files of Docker and Podman have the largest size and the most elements that the exporter accepts, or more.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {

@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// peak returns the exporter's peak resident memory, in bytes.
 func (e *exporter) peak() int64 {
 	e.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
@@ -32,7 +31,7 @@ func (e *exporter) peak() int64 {
 	return kib << 10
 }
 
-// checkMemory prints the exporter's peak memory and compares it with the container's limit.
+// checkMemory prints the exporter's peak memory, and compares it with the limit of its container.
 func (e *exporter) checkMemory(what string) {
 	e.t.Helper()
 	const mib = 1 << 20
@@ -43,7 +42,7 @@ func (e *exporter) checkMemory(what string) {
 	}
 }
 
-// dial opens connections, which are closed at the end of the test.
+// dial opens connections and closes them at the end of the test.
 func (e *exporter) dial(n int) []net.Conn {
 	e.t.Helper()
 	var conns []net.Conn
@@ -58,7 +57,7 @@ func (e *exporter) dial(n int) []net.Conn {
 	return conns
 }
 
-// ask sends a request and does not read the response.
+// ask sends a request without reading the response.
 func ask(t *testing.T, c net.Conn, path string) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -69,9 +68,8 @@ func ask(t *testing.T, c net.Conn, path string) {
 // withLimits returns an environment with the limits of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
-// TestIdleConnections opens a thousand connections that each make one request and then stay idle.
-// It checks that a scraper immediately gets its page, both over an existing connection and over a
-// new connection.
+// TestIdleConnections opens a thousand connections that each make one request and then stay idle. A scraper must still
+// get its page immediately, over an existing connection and over a new connection.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -86,8 +84,7 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections checks that connections that never send a request are closed, so that other
-// connections are accepted.
+// TestSilentConnections checks that connections without a request are closed, so that other connections are accepted.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -105,14 +102,13 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
-// elsewhere returns a client with a different address. If keep is set, the client keeps its
-// connection open.
+// elsewhere returns a client with another address. If keep is set, it keeps its connection open.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
 }
 
-// timeScrape scrapes a page and prints how long this took.
+// timeScrape scrapes a page and prints the duration.
 func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Helper()
 	began := time.Now()
@@ -127,17 +123,16 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders checks that a client that does not read its responses is first rejected with
-// status 503 and Retry-After, and later disconnected. Meanwhile other clients are served.
+// TestSlowReaders checks a client that does not read its responses. It must first be rejected with status 503 and
+// Retry-After, and later disconnected. In the meantime, other clients must be served.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "requests from its address are rejected", func() bool {
-		// The connections are opened one at a time, until their requests occupy all slots of the address.
-		// If several requests were sent at once, some requests might be rejected, and a rejected request
-		// occupies no slot.
+		// The test opens one connection at a time, until their requests occupy all slots of the address. If it sent
+		// several requests at once, some might be rejected, and a rejected request occupies no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -150,7 +145,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range e.dial(200) {
 		askInVain(t, c)
 	}
-	// A probe comes from another address, like the probes of the kubelet.
+	// A probe comes from another address, like the kubelet's probes.
 	response, err := elsewhere(false).Get(e.url + "/-/healthy")
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +167,7 @@ func TestSlowReaders(t *testing.T) {
 	e.stop()
 }
 
-// askInVain requests more pages than the kernel's buffers can hold, and does not read them.
+// askInVain requests more pages than fit into the kernel's buffers, and does not read them.
 func askInVain(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
@@ -183,7 +178,7 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the server has closed a connection. Writes to a closed connection fail.
+// isCut reports whether the server has closed a connection, by writing to it.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")
@@ -224,7 +219,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestNothingEchoed checks that no response repeats a part of its request.
+// TestNothingEchoed checks that no response contains a part of its request.
 func TestNothingEchoed(t *testing.T) {
 	e := start(t, newNode(t, "idle"))
 	const token = "xyzzy"

@@ -18,13 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestLost removes a GPU from the bus and then reloads the driver. It checks that only the state of
-// the lost GPU, the reset counters and the driver's numbering change.
+// TestLost removes a GPU from the bus and then reloads the driver. Only the state of the lost GPU, the reset counters
+// and the driver's numbering may change.
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
-	// The stages of six optional parts are missing: release, kernel log, AMD GPUs, Pods API, host
-	// engine and unit files.
+	// Six stages are missing, because their parts are optional: release, kernel log, AMD GPUs, Pods API, host engine
+	// and unit files.
 	stages := float64(len(stage.Names) - 6)
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
@@ -80,9 +80,9 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 	return out
 }
 
-// othersSame checks that no series appeared or disappeared, except series of the lost GPU. The
-// labels of gpuledger_gpu_info contain the driver's numbering, so they may change in a reload.
-// Other series do not contain the numbering.
+// othersSame checks that no series appeared or disappeared, except the series of the lost GPU. The labels of
+// gpuledger_gpu_info contain the driver's numbering, so a reload may change them. Other series do not contain the
+// numbering.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -110,13 +110,12 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// attempts is a number of readings. After the driver was loaded, one of the first readings, up to
-// this number, must be charged. The exporter first tests which calls the driver supports, and
-// starts again if GPUs are renumbered.
+// After a load of the driver, the first charged reading is one of this number of readings. The exporter first tests
+// which calls the driver supports, and starts again if GPUs are renumbered.
 const attempts = 8
 
-// checkResets checks that a book after a reload contains the increases of the counter before and
-// after the reload. The decrease when the counter restarts must not be included.
+// checkResets checks that a book after a reload contains the increases of the counter before and after the reload, but
+// not the decrease at its restart.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {

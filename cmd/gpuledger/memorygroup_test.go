@@ -22,8 +22,8 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates a group for the exporters of a test, and removes the group at the end of
-// the test. If it cannot create a group, it skips the test.
+// newMemoryGroup creates a group for the exporters of a test, and removes it at the end of the test. If the group
+// cannot be created, the test is skipped.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -54,8 +54,8 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 	return m
 }
 
-// enclose replaces the exporter's path, until the end of the test, by a script that enters the
-// group and then executes the exporter.
+// enclose replaces the exporter's path with a script that enters the group and then executes the exporter, until the
+// end of the test.
 func (m *memoryGroup) enclose() {
 	m.t.Helper()
 	script := filepath.Join(m.t.TempDir(), "gpuledger")

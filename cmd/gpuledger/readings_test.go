@@ -14,15 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A reading is a value of a GPU's energy counter and the time at which the driver first returned
-// this value.
+// A reading is a value of a GPU's energy counter, with the time at which the driver first returned it.
 type reading struct {
 	at     time.Time
 	energy gpu.Millijoules
 }
 
-// driverReadings returns the readings of each GPU from the call log of the fake driver, sorted by
-// time and without repetitions.
+// driverReadings returns the readings of each GPU from the call log of the fake driver, sorted by time and without
+// repeated values.
 func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	t.Helper()
 	out := make(map[string][]reading)
@@ -50,8 +49,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU in a scenario. The fake does not log reads of AMD's
-// files. Therefore every value that the counter of an AMD GPU ever had counts as a reading.
+// allReadings returns the readings of each GPU in a scenario. The fake driver does not log reads of AMD's files, so
+// every value that an AMD GPU's counter ever had counts as a reading.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -74,7 +73,7 @@ func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]re
 	return out
 }
 
-// values returns the energies of readings, without the times.
+// values returns the energies of readings without the times.
 func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	out := make(map[string][]gpu.Millijoules)
 	for uuid, read := range readings {
@@ -91,15 +90,14 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between two times of the same reading: the time in the driver's
-// log, and the time according to the exporter. The real difference depends on the load of the
-// machine.
+// The time of a reading in the driver's log and its time according to the exporter differ by at most aside. The real
+// difference depends on the load of the machine.
 const aside = time.Minute
 
 // offBy returns the absolute difference between the reading's time and another time.
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
 
-// around returns the readings that the exporter may have made at the given time.
+// around returns the readings that the exporter may have made at a time.
 func around(read []reading, at time.Time) []reading {
 	return slices.DeleteFunc(slices.Clone(read), func(r reading) bool { return r.offBy(at) > aside })
 }

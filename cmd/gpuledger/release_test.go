@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// release runs the command release while an exporter runs, and returns the output of the command.
+// release runs the command release while an exporter runs, and returns its output.
 func release(n *simnode.Node, flags ...string) (string, error) {
 	cmd := exec.Command(binary, append([]string{"release", "--state.path=" + filepath.Join(n.Dir(), "state")}, flags...)...)
 	cmd.Env = []string{"USER=ada"}
@@ -52,9 +52,9 @@ func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease checks that the driver can be replaced during a release, because the exporter has
-// closed the driver. No energy is counted during a release. A release ends at its time or by a
-// command, and continues after a restart of the exporter.
+// TestRelease checks that the driver can be replaced during a release, because the exporter has closed it. No energy
+// must be counted during a release. A release must end at its time or by a command, and must continue after a restart
+// of the exporter.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -103,8 +103,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU checks that a GPU can be reset during its release, because the exporter has closed
-// the GPU. The other GPUs are read meanwhile.
+// TestReleaseGPU checks that a GPU can be reset during its release, because the exporter has closed it. The other GPUs
+// must be read in the meantime.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")
@@ -131,7 +131,7 @@ func TestReleaseGPU(t *testing.T) {
 		wantInUse(t, n.Reset(other+1))
 		wantInUse(t, n.Unload())
 	}
-	// A lost GPU can be released, too.
+	// A lost GPU can also be released.
 	if out, err := release(n, "--gpu="+sc.GPUs[broken].Serial, "--for=1h"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// newDriver replaces the driver of a scenario.
+// newDriver is the driver after an upgrade.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node on which the driver can be upgraded. The node also contains a driver library.
+// upgradable is a node whose driver can be upgraded. It also has a driver library.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T
@@ -45,7 +45,7 @@ func newUpgradable(t *testing.T) *upgradable {
 // library is the path of the driver's library. As in a distribution, it is a link to a file with the version in its name.
 func (n *upgradable) library() string { return filepath.Join(n.folder, "libnvidia-ml.so.1") }
 
-// install installs the driver library of a version and removes any other driver library.
+// install replaces the driver library with the library of a version.
 func (n *upgradable) install(version string) {
 	n.t.Helper()
 	old, _ := filepath.EvalSymlinks(n.library())
@@ -65,11 +65,11 @@ func (n *upgradable) upgrade() {
 	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver, Driver: &newDriver})
 }
 
-// restartAfter is shorter than the default, so that the tests do not take long.
+// restartAfter makes the exporter restart sooner than by default, so that the tests are short.
 const restartAfter = "--nvml.restart-after=3s"
 
-// awaitNotReady waits until the readiness page reports that the exporter is not ready, with a
-// reason that contains both versions.
+// awaitNotReady waits until the readiness page reports that the exporter is not ready. The reason must contain both
+// versions.
 func (n *upgradable) awaitNotReady(e *exporter) {
 	n.t.Helper()
 	const want = "not ready: driver 999.10.01 is loaded in the kernel, but this process has the library of "
@@ -79,13 +79,12 @@ func (n *upgradable) awaitNotReady(e *exporter) {
 	})
 }
 
-// TestReplacedDriver replaces the driver and its library while an exporter runs. It checks that the exporter executes
-// itself again in the same process and in the same sandbox, and keeps its socket. No scrape may fail, and no counter
-// may decrease.
+// TestReplacedDriver replaces the driver and its library while an exporter runs. The exporter must execute itself again
+// in the same process and in the same sandbox, and keep its socket. No scrape may fail, and no counter may decrease.
 func TestReplacedDriver(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
-	// The loader finds the library.
+	// The loader finds the library in this folder.
 	e := run(t, append(n.Env(), "LD_LIBRARY_PATH="+n.folder), onNode(n.Node, "--sandbox", unhurried, "--nvml.library=", restartAfter)...)
 	before := e.scrapeUntil("containers have energy", hasEnergy)
 	checkBalance(t, before)
@@ -113,8 +112,8 @@ func TestReplacedDriver(t *testing.T) {
 }
 
 // TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as in a
-// container. It checks that the exporter logs the reason and exits, and that the exporter in the next container
-// continues the books. The exporter in the next container must not exit, even if it has also loaded the old library.
+// container. The exporter must log the reason and exit, and the exporter in the next container must continue the books.
+// That exporter must not exit, even if it has also loaded the old library.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -136,7 +135,7 @@ func TestReplacedDriverInContainer(t *testing.T) {
 		p, err := exposition.Parse(strings.NewReader(string(body)))
 		return err == nil && p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) > 5
 	})
-	// The exporter now loads the new library, because the file of the old library was replaced.
+	// The exporter now loads the new library, because it has replaced the old file.
 	n.install(newDriver.Version)
 	after := again.scrapeUntil("the new driver is read", func(p page) bool {
 		return p.Sum("gpuledger_driver_info", map[string]string{"driver_version": newDriver.Version}) == 1 && hasEnergy(p)
@@ -146,8 +145,8 @@ func TestReplacedDriverInContainer(t *testing.T) {
 	checkGrown(t, last, after)
 }
 
-// scrapeAlways scrapes over kept and new connections until the returned function is called. Every scrape must succeed,
-// and no energy counter may decrease.
+// scrapeAlways scrapes over existing and new connections until the returned function is called. Every scrape must
+// succeed, and no energy counter may decrease.
 func scrapeAlways(t *testing.T, e *exporter) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -194,7 +193,7 @@ func scrapeBy(client *http.Client, url string) (page, error) {
 	return exposition.Parse(strings.NewReader(string(body)))
 }
 
-// checkGrown checks that no energy counter has decreased and that each book still exists.
+// checkGrown checks that no energy counter has decreased and that every book still exists.
 func checkGrown(t *testing.T, before, after page) {
 	t.Helper()
 	if was, is := before.UUIDs(), after.UUIDs(); !slices.Equal(was, is) {
@@ -212,7 +211,7 @@ func checkGrown(t *testing.T, before, after page) {
 	}
 }
 
-// downStage returns the reason why the stage driver is down.
+// downStage returns why the stage driver is down.
 func downStage(e *exporter) string {
 	e.t.Helper()
 	for _, s := range e.served().Stages {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestBadFlags checks that an invalid command line ends the program with status 2 and one line on
-// stderr. The values of each flag are tested in internal/app.
+// TestBadFlags checks that an invalid command line ends the program with status 2 and one line on stderr. The tests of
+// internal/app check the values of each flag.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -95,11 +95,11 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// gracePeriod is the time between SIGTERM and SIGKILL when the kubelet stops a container. The
-// exporter needs half a second if a call hangs.
+// The kubelet sends SIGKILL to a container this long after SIGTERM. If a call hangs, the exporter needs half a second
+// to end.
 const gracePeriod = 30 * time.Second
 
-// stop sends SIGTERM and checks that the exporter ends within the grace period.
+// stop sends SIGTERM. The exporter must end within the grace period.
 func (e *exporter) stop() {
 	e.t.Helper()
 	began := time.Now()
@@ -115,8 +115,8 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter checks a second exporter that uses the same state directory. The second
-// exporter must publish the GPUs, charge no energy, and log once that it charges no energy.
+// TestSecondExporter checks a second exporter with the same state directory. It must publish the GPUs, charge no
+// energy, and log this once.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)

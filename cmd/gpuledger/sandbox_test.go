@@ -20,10 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestSandbox checks that the exporter works in the sandbox, both with and without a host engine,
-// even if the libraries are installed after the exporter has started. The exporter must charge
-// containers, continue after restarts of the kubelet and the driver, and end when it receives
-// SIGTERM. The next exporter continues the books.
+// TestSandbox checks that the exporter works in the sandbox, with and without a host engine, even if the libraries are
+// installed after its start. The exporter must charge containers, continue after restarts of the kubelet and the
+// driver, and end when it receives SIGTERM. The next exporter must continue the books.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
@@ -58,7 +57,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// needLandlock skips the test if the kernel has no Landlock.
+// needLandlock skips the test if the kernel does not support Landlock.
 func needLandlock(t *testing.T) {
 	t.Helper()
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {
@@ -100,9 +99,8 @@ func TestCertificateInSandbox(t *testing.T) {
 	}
 }
 
-// checkSandbox checks that the exporter runs in the sandbox. The exporter must run in the process
-// that was started, the process must have the name gpuledger, and all threads of the process must
-// have the system call filters.
+// checkSandbox checks that the exporter runs in the sandbox: in the process that was started, under the name gpuledger,
+// and with the system call filters in all threads.
 func (e *exporter) checkSandbox(filters int) {
 	e.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))

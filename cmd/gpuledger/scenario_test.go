@@ -22,7 +22,7 @@ import (
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {
-			// TestLost covers this scenario. TestLost waits for each change before the next event.
+			// TestLost covers this scenario, because it waits for each change before the next event.
 			continue
 		}
 		t.Run(sc.Name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// undivided returns the spans of the GPUs that are not divided into MIG instances.
+// undivided returns the spans of the GPUs without MIG instances.
 func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -81,8 +81,8 @@ func undivided(t *testing.T, scenario string, spans map[string]span) map[string]
 	return whole
 }
 
-// settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds.
-// It returns the page and the status from one snapshot.
+// settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds. It returns the page
+// and the status from the same snapshot.
 func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
 	<-time.After(15 * time.Second)
@@ -99,8 +99,8 @@ func settled(e *exporter) (s status.Page, p page) {
 	return s, p
 }
 
-// checkChurn checks that at least ten pods have accounts. It does not require an account for each
-// pod, because a pod may begin and end while the machine is paused.
+// checkChurn checks that at least ten pods have accounts. A pod that begins and ends while the machine is paused has no
+// account.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {
@@ -112,8 +112,7 @@ func checkChurn(e *exporter) {
 	})
 }
 
-// checkWho checks that the energy of each GPU is charged to exactly the containers that used the
-// GPU.
+// checkWho checks that the energy of each GPU is charged to exactly the containers that used it.
 func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)
@@ -135,7 +134,7 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 	}
 }
 
-// checkPods checks, for each scenario with shared GPUs, the properties that only this scenario has.
+// checkPods checks the properties that only one scenario has, for each scenario with shared GPUs.
 func checkPods(t *testing.T, scenario string, p page) {
 	t.Helper()
 	count := func(name string, want map[string]string) int { return len(p.Matches(name, want)) }

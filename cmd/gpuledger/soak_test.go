@@ -16,37 +16,35 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// hours is the number of hours of a day that TestSoak simulates.
+// hours is the length of the day that TestSoak simulates.
 var hours = flag.Int("hours", 24, "number of simulated hours in TestSoak; an hour takes 25 seconds")
 
 const (
-	// The events of the node are accelerated. Among the exporter's own intervals, only the tick and
-	// the retention can be shortened.
+	// The events of the node are accelerated. Of the exporter's own intervals, only the tick and the retention can be
+	// shortened.
 	soakTick = 500 * time.Millisecond
 	// Five pods per second with a retention of one minute create as many series as one pod per
 	// second with a retention of five minutes.
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
-	// calm is the time before the first pod of the day.
+	// The first pod of the day starts this long after the start of the node.
 	calm = 20 * time.Second
 	// accelerated is the real duration of a simulated hour. Each simulated hour contains as many
 	// events as the worst real hour.
 	accelerated = 25 * time.Second
-	// stormSize is the number of processes in a storm.
-	stormSize = 1000
-	stormSpan = 3 * time.Second
-	// stormPause is long enough that the exporter has dropped a storm's processes when the next
-	// storm begins, as on a real node. It is not a multiple of an hour, so storms sometimes
-	// coincide with other events.
+	stormSize   = 1000
+	stormSpan   = 3 * time.Second
+	// stormPause is so long that the exporter has dropped the processes of a storm when the next storm begins, as on a
+	// real node. It does not divide the length of an hour, so storms sometimes coincide with other events.
 	stormPause = 70 * time.Second
-	// rest is the time after which all data of the day have expired. Accounts expire after the
-	// retention time, processes after one minute, and names of containers after five minutes.
+	// After this time, all data of the day have expired: accounts after the retention time, processes after one minute,
+	// and names of containers after five minutes.
 	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// unstable is the time for which an unstable stage must succeed before its recovery is logged.
+	// An unstable stage must succeed for this time before its recovery is logged.
 	unstable = time.Minute
 	// mostResident limits the resident memory, in MiB.
 	mostResident = 40
@@ -59,10 +57,10 @@ const (
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods,
-// storms of processes, restarts of the kubelet and reloads of the driver. The test checks that the
-// exporter does not grow, releases the memory of ended pods, keeps its books balanced, and logs
-// nothing in quiet hours. docs/performance.md contains the results of the last run.
+// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods, storms of processes,
+// restarts of the kubelet and reloads of the driver. The exporter's memory must not grow, because it must release the
+// memory of ended pods. Its books must balance, and it must log nothing in quiet hours. docs/performance.md contains
+// the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -83,7 +81,7 @@ func TestSoak(t *testing.T) {
 	e.stop()
 }
 
-// A soak is a long run of an exporter. It collects measurements.
+// A soak is a long run of an exporter, with measurements.
 type soak struct {
 	*exporter
 	began time.Time
@@ -92,8 +90,8 @@ type soak struct {
 
 	mu     sync.Mutex
 	vitals []vital
-	// heap is the live heap after the last garbage collection, in MiB, and goroutines is the number
-	// of goroutines. Both come from the last page.
+	// heap is the live heap after the last garbage collection, in MiB. goroutines is the number of goroutines. Both
+	// come from the last page.
 	heap, goroutines float64
 	pods             map[string]bool // UIDs of all pods of the day that had an account
 	scrapes          int
@@ -131,7 +129,7 @@ func (s *soak) stop() {
 	s.group.Wait()
 }
 
-// every calls a function at an interval until the soak is over.
+// every calls call at an interval until the soak is over.
 func (s *soak) every(d time.Duration, call func()) {
 	ticker := time.NewTicker(d)
 	defer ticker.Stop()
@@ -145,10 +143,10 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// scraper runs one scraper. All scrapers scrape at the same moments. Each scraper keeps its
-// connection open, and compares every page with the previous page that it received.
+// scraper runs one scraper. All scrapers scrape at the same moments. Each keeps its connection open, and compares every
+// page with its previous page.
 func (s *soak) scraper(i int) {
-	// Each scraper has its own address, like a separate machine.
+	// Each scraper has its own address, as separate machines would.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
 	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -192,7 +190,7 @@ func (s *soak) note(p page, compared int) {
 	s.storms = max(s.storms, len(p["gpuledger_process_info"].GetMetric()))
 }
 
-// checkSeries checks that the pages after the day have the same series as the pages before the day.
+// checkSeries checks that the pages after the day contain the same series as the pages before it.
 func checkSeries(t *testing.T, before, after page) {
 	t.Helper()
 	was, is := before.Series(), after.Series()
@@ -216,8 +214,7 @@ func (s *soak) checkEvents(d day, after page) {
 	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
 		s.t.Errorf("%v energy counters restarted, want %d", resets, want)
 	}
-	// A pod that runs for one second may remain unnoticed while the driver or the kubelet does not
-	// respond.
+	// A pod that runs for one second may go unnoticed while the driver or the kubelet does not respond.
 	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
 		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A vital holds measurements of the exporter at one moment.
+// A vital contains measurements of the exporter at one moment.
 type vital struct {
 	at                         time.Duration
 	resident, driver, heap     float64 // in MiB; driver is the part of resident that the driver library allocated
@@ -52,8 +52,8 @@ func (s *soak) measure() {
 	})
 }
 
-// mallocked returns the resident size of malloc's heap, in MiB. After each change of its state
-// file, the fake driver parses the file into this heap.
+// mallocked returns the resident size of malloc's heap, in MiB. The fake driver parses its state file into this heap
+// after each change.
 func mallocked(pid int) (float64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
@@ -69,8 +69,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// checkVitals checks that the exporter uses little memory, does not grow in the second half of
-// the day, and uses no more memory after the day than before the day.
+// checkVitals checks that the exporter uses little memory, that its memory does not grow in the second half of the day,
+// and that it uses no more memory after the day than before.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4

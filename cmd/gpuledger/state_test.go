@@ -16,9 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState corrupts the state file of a killed exporter. It checks that the next exporter
-// logs the failure once and counts it once. This exporter must begin new books at its own first
-// reading, and the new books must continue after another restart.
+// TestUnusableState corrupts the state file of a killed exporter. The next exporter must log the failure once and count
+// it once. It must begin new books at its own first reading, and they must continue after another restart.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -61,10 +60,9 @@ func TestUnusableState(t *testing.T) {
 	}
 }
 
-// TestUnwritableState checks that the exporter keeps its books when it can no longer save its
-// state, that it logs the failure once, and that it counts every attempt. The last saved state is
-// older than the served values, so the next exporter must not continue from it, but must begin new
-// books.
+// TestUnwritableState checks that the exporter keeps its books when it can no longer save its state, logs the failure
+// once, and counts every attempt. The last saved state is older than the served values, so the next exporter must not
+// continue from it, but begin new books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -100,7 +98,7 @@ func TestUnwritableState(t *testing.T) {
 	}
 }
 
-// cannotSave checks that the exporter continues although its stage "state" fails.
+// cannotSave checks that the exporter continues although its stage "state" is down.
 func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}
@@ -130,12 +128,11 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The empty lines that fill up the file are removed.
+	// Remove the empty lines that fill the file.
 	return append(bytes.TrimRight(file, "\n"), '\n')
 }
 
-// charged returns a function that reports whether every book on a page contains more than the given
-// energy, in millijoules.
+// charged returns a function that reports whether every book on a page contains more than the given energy.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
@@ -147,15 +144,14 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks lists the counters that do not restart with new books, because they are not part of
-// the books.
+// withoutBooks lists the counters that are not part of the books, so they do not restart with new books.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
 	"gpuledger_board_remapped_rows_total", // counts since the board was made and has no created timestamp
 }
 
-// cleanStart starts an exporter on a state directory and checks that its books are new. They must
-// not contain more energy than the boards counted since the start of the exporter.
+// cleanStart starts an exporter on a state directory and checks that its books are new: they must not contain more
+// energy than the boards have counted since the exporter's start.
 func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	t.Helper()
 	began, before := time.Now(), readCounters(t, n)
@@ -203,7 +199,7 @@ func (e *exporter) kept(n *simnode.Node, dir string) {
 	}
 }
 
-// warnings counts the warnings about a stage that contain a word.
+// warnings returns the number of warnings about a stage that contain a word.
 func (e *exporter) warnings(stage, word string) int {
 	n := 0
 	for _, line := range e.logged() {

@@ -17,12 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A span is a range of a GPU's counter: the range that the GPU's book covers.
+// A span is the range of a GPU's counter that the GPU's book covers.
 type span struct{ from, to gpu.Millijoules }
 
-// checkCounters checks that the energy in every book is exactly the difference between two values
-// that the driver returned: the value when the book was opened and the value when it was last
-// settled.
+// checkCounters checks the energy in every book. It must be exactly the difference between two values that the driver
+// returned: at the opening of the book, and when it was last settled.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -66,12 +65,11 @@ func checkNothingLeft(t *testing.T, p page) {
 	}
 }
 
-// tolerance is a share of a board's energy. If only one account uses a GPU, tolerance is the
-// maximum error of the account.
+// tolerance is the maximum error of an account that is alone on a GPU, as a share of the board's energy.
 const tolerance = 0.01
 
-// twoSamples is the part of a board's energy that two samples represent in ten seconds. At each
-// end of a book, one process may have one sample more than another process.
+// In ten seconds, two samples represent this part of a board's energy. At each end of a book, one process may have one
+// sample more than another process.
 const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.
@@ -107,8 +105,8 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	}
 }
 
-// checkModules compares each GPU's energy with its true energy on a machine with modules. The
-// driver counts only the energy of a whole module, so checkCounters cannot be used.
+// checkModules compares the energy of each GPU with its true energy, on a machine with modules. The driver counts only
+// the energy of whole modules, so checkCounters cannot be used.
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {
@@ -123,15 +121,15 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 		book := bookOf(t, s, g.UUID)
 		want := at(book.To).GPU(g.UUID).Energy - at(book.From).GPU(g.UUID).Energy
 		got := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": g.UUID})
-		// The counter is updated ten times a second. Therefore it may be late by a tenth of a second,
-		// both at the start and at the end of the ten seconds.
+		// The counter is updated ten times a second, so it may be late by a tenth of a second at both ends of the ten
+		// seconds.
 		if off := float64(got-want) / float64(want); math.Abs(off) > 0.04 {
 			t.Errorf("%s is charged %d mJ, but used %d mJ: off by %.1f %%", g.UUID, got, want, 100*off)
 		}
 	}
 }
 
-// bill returns the energy that is charged to a container or unit on a GPU.
+// bill returns the energy on a GPU that is charged to a container or unit.
 func bill(p page, uuid string, o gpu.Owner) gpu.Millijoules {
 	if o.Kind == gpu.OwnerUnit {
 		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"UUID": uuid, "manager": o.Scope, "unit": o.Name})

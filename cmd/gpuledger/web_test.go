@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// These are a password and its bcrypt hash. The hash has the lowest cost.
+// A password and its bcrypt hash with the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
 
-// TestPageForPeople checks that the status page names the boards, can load only its own style
-// sheet, and is never cached.
+// TestPageForPeople checks that the status page names the boards, may load only its own style sheet, and is never
+// cached.
 func TestPageForPeople(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	response, err := http.Get(e.url + "/")
@@ -80,8 +80,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// closedAddress returns an address on which no program listens. The port stays reserved during the
-// test, because other tests start exporters on any free port.
+// closedAddress returns an address without a listener. The port stays reserved during the test, because other tests
+// start exporters on any free port.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -99,8 +99,7 @@ func closedAddress(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
 }
 
-// status runs the command status and returns its output. It checks that the command writes to
-// stderr only if it fails.
+// status runs the command status and returns its output. The command must write to stderr only if it fails.
 func (e *exporter) status(stdin string, flags ...string) string {
 	e.t.Helper()
 	var stdout, stderr strings.Builder
@@ -112,9 +111,8 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password.
-// It also checks that the exporter stays within the container's limits while a thousand connections
-// are open.
+// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password, and that the
+// exporter stays within its container's limits while a thousand connections are open.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)

@@ -49,9 +49,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// stub writes a shell script that replaces the exporter, and an empty file that replaces the
-// driver library. It returns the flags that select these files. Tests with a stub cover only the
-// lifetime of the child process; cmd/gpuledger tests the real exporter.
+// stub writes a shell script in place of the exporter, and an empty file in place of the driver library. It returns the
+// flags that select them. Tests with a stub cover only the lifetime of the child process; cmd/gpuledger tests the real
+// exporter.
 func stub(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
