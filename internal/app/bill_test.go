@@ -22,9 +22,8 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number in docs/bill.md. It recomputes each result from the inputs on the
-// page, as a reader would. Each result must be equal to the charge in the book, to the
-// millijoule.
+// TestBill checks every number in docs/bill.md. As a reader would, it computes each result again from the inputs on the
+// page. Each result must equal the charge in the book to the millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()
@@ -111,7 +110,7 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	row(b, "**all pods**", fmt.Sprintf("%.0f", replicas), mJ(idles), fmt.Sprintf("%.6f", activity.Seconds()), mJ(busies), mJ(iv.Energy))
 }
 
-// writeSums writes the sums of one pod's charges over all intervals.
+// writeSums writes one pod's charges, added up over all intervals.
 func writeSums(t *testing.T, b *strings.Builder, s *gpu.Snapshot, g *gpu.GPU) {
 	t.Helper()
 	e, err := status.Explain(s, status.Query{GPU: "0", Owner: "team-a/tuner", Since: time.Hour})

@@ -26,9 +26,8 @@ type share struct {
 	method string
 }
 
-// TestBills checks how the energy of a GPU is divided among pods. Some pods hold the GPU, some work
-// steadily or in bursts, and some only have a context. The test covers the path from the driver's
-// library to the page.
+// TestBills checks how the energy of a GPU is divided among pods. Some pods hold the GPU, some work steadily or in
+// bursts, and some only have a context. The test covers everything from the driver's library to the page.
 func TestBills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -123,8 +122,8 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// TestModules checks that the book of each GPU in a module contains the GPU's own energy, and that
-// the books of a module add up to the module's energy.
+// TestModules checks the books of modules: the book of each GPU must contain the GPU's own energy, and the books of a
+// module must add up to the module's energy.
 func TestModules(t *testing.T) {
 	b := newBench(t, "gb200-module", false)
 	b.run(60)
@@ -152,9 +151,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestPartitions checks how the energy of an AMD GPU is divided if the work is distributed evenly over
-// the GPU's partitions. The GPU is never idle, so its idle power is taken from an idle GPU on the same
-// node.
+// TestPartitions checks how the energy of an AMD GPU is divided if its partitions work evenly. The GPU is never idle,
+// so its idle power comes from an idle GPU on the same node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(60)
@@ -202,8 +200,8 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 returns a machine with one H100. The device plugin offers the H100 as the given number of
-// replicas, or whole if the number is 0.
+// onH100 returns a machine with one H100. The device plugin offers the given number of replicas, or the whole GPU if
+// the number is 0.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

@@ -10,11 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// cheatLimit limits how much a trick may change a charge, as a part of the GPU's energy.
+// A trick may change a charge by at most this part of the GPU's energy.
 const cheatLimit = 0.02
 
-// TestCheats checks that tricks of a pod change neither its own charge nor the charge of any other
-// owner on the GPU.
+// TestCheats checks that a pod's tricks change neither its own charge nor the charge of any other owner on the GPU.
 func TestCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -23,7 +22,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats is like TestCheats, for tricks of users on the host.
+// TestHostCheats is [TestCheats] for tricks of users on the host.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -32,8 +31,7 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats is like TestCheats, but on shared GPUs and for processes that end before they
-// can be identified.
+// TestFleetingCheats is [TestCheats] on shared GPUs, for processes that end before they can be identified.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -42,7 +40,7 @@ func TestFleetingCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestUnitCheats is like TestCheats, for tricks on a machine without Kubernetes.
+// TestUnitCheats is [TestCheats] on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -51,7 +49,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats is like TestUnitCheats, for owners that imitate units of other managers.
+// TestManagerCheats is [TestUnitCheats] for units that imitate units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -15,7 +15,7 @@ func TestAdapt(t *testing.T) {
 		flags       string
 		environment map[string]string
 		uid         int
-		// owners contains the existing paths, each with the user ID of its owner.
+		// owners contains the paths that exist, with the user ID of each path's owner.
 		owners map[string]int
 		want   [3]string // values of socket, node and state
 	}{

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// TestDetails checks the series of --collector.health.details. At the first tick it compares them with the file from
-// which the fake driver reads its values, and checks the number of series of a GPU. After half a minute it compares
+// TestDetails checks the series of --collector.health.details. At the first tick, it compares them with the file from
+// which the fake driver reads its values, and checks the number of series per GPU. After half a minute, it compares
 // them with a golden file.
 func TestDetails(t *testing.T) {
 	for scenario, series := range map[string]int{"dgx-h100": 26, "gb200": 28, "mig-a100": 19} {
@@ -69,7 +69,7 @@ func (b *bench) details() string {
 	return lines.String()
 }
 
-// valuesOf returns the values of series.
+// valuesOf returns the value of each series.
 func valuesOf(t *testing.T, lines string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
@@ -84,8 +84,8 @@ func valuesOf(t *testing.T, lines string) map[string]float64 {
 	return values
 }
 
-// These are the names of settings by number, and the names of reasons by bit (nvml.h: nvmlEnableState_t,
-// nvmlComputeMode_t, nvmlClocksEventReason*).
+// Names of settings by number, and of reasons by bit (nvml.h: nvmlEnableState_t, nvmlComputeMode_t,
+// nvmlClocksEventReason*).
 var (
 	statedSwitches = []string{"disabled", "enabled"}
 	statedModes    = []string{"default", "exclusive_thread", "prohibited", "exclusive_process"}
@@ -95,8 +95,8 @@ var (
 	}
 )
 
-// statedDetails returns the series that are expected for the keys in the fake driver's state file. The header comment
-// of nvml.c describes these keys.
+// statedDetails returns the series that are expected from the keys in the fake driver's state file, which the header
+// comment of nvml.c describes.
 func statedDetails(t *testing.T, state string) map[string]float64 {
 	t.Helper()
 	gpus, system := stated(state)
@@ -151,7 +151,7 @@ func statedDetails(t *testing.T, state string) map[string]float64 {
 	return want
 }
 
-// stated returns the keys and values that the state file contains for each GPU, and for the driver.
+// stated returns the keys and values in the state file for each GPU and for the driver.
 func stated(state string) (gpus map[string]map[string]string, system map[string]string) {
 	gpus = make(map[string]map[string]string)
 	for line := range strings.Lines(state) {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// chargedNode returns a snapshot of a node with one GPU and one owner. When the intervals of the
-// snapshot are read, they call read.
+// chargedNode returns a snapshot of a node with one GPU and one owner. The snapshot calls read before its intervals are
+// read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}
@@ -73,8 +73,7 @@ func TestExplainPaths(t *testing.T) {
 	}
 }
 
-// TestExplainOneAtATime checks that the intervals for many concurrent requests are decoded for one
-// request at a time.
+// TestExplainOneAtATime checks that, for many concurrent requests, the intervals are decoded for one request at a time.
 func TestExplainOneAtATime(t *testing.T) {
 	var running, most atomic.Int32
 	s := chargedNode(func() {

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// explained checks that the kept intervals of every GPU add up to the GPU's book: by owner and
-// method, by reason, and in total. The sums are equal only if the exporter has kept all intervals
-// and has retired no account.
+// explained checks that the kept intervals of every GPU add up to its book: by owner and method, by reason, and in
+// total. This is possible only if the exporter has kept all intervals and has retired no account.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {
@@ -52,8 +51,8 @@ func (b *bench) explained() {
 	}
 }
 
-// TestExplain checks the output of the command explain for an owner on a shared GPU and for an
-// owner on a MIG instance. The sums in the output must equal the charges in the book.
+// TestExplain checks the output of the command explain for owners on a shared GPU and on a MIG instance. The sums in
+// the output must equal the charges in the book.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{
 		{"timeslice", "0", "team-a/tuner"},

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// gpuCalls lists the driver calls for a GPU or one of its MIG devices, and driverCalls lists all
-// other driver calls. TestDriverFaults fails if the exporter makes a call that neither list
-// contains.
+// gpuCalls lists the driver calls for a GPU or one of its MIG devices. driverCalls lists all other driver calls.
+// TestDriverFaults fails if the exporter makes a call that is in neither list.
 var (
 	gpuCalls = withGauges(
 		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
@@ -41,7 +40,7 @@ var (
 	}
 )
 
-// withGauges returns the given calls and the driver calls that read gauges.
+// withGauges adds the driver calls that read gauges to the given calls.
 func withGauges(calls ...string) []string {
 	for _, info := range gpu.GaugeInfos {
 		if !slices.Contains(calls, info.Call) {
@@ -51,17 +50,16 @@ func withGauges(calls ...string) []string {
 	return calls
 }
 
-// These are the faults that are injected into the calls of gpuCalls and driverCalls.
+// Faults that TestDriverFaults injects into the calls in gpuCalls and driverCalls.
 var (
 	gpuFaults    = []string{"fail:1", "fail:3", "fail:15", "fail:999", "blank", "drop"}
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults checks the exporter while one driver call after another fails or returns no
-// values. While one GPU has a fault, the other GPUs must be read, and the books must always
-// balance. After the faults every GPU must be read again, and its book must contain the energy that
-// its counter counted. Calls that hang or are late need real time, so internal/source/nvml and
-// cmd/gpuledger test them.
+// TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has a
+// fault, the other GPUs must be read, and the books must always balance. After the faults, every GPU must be read
+// again, and its book must contain the energy that its counter counted. Calls that hang or are late need real time, so
+// internal/source/nvml and cmd/gpuledger test them.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -115,7 +113,7 @@ func (b *bench) breakDriver() {
 
 func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
 
-// fault replaces the faults that are set in the driver.
+// fault replaces the faults in the driver.
 func (b *bench) fault(faults ...simnode.Fault) {
 	b.t.Helper()
 	if err := b.world.SetFaults(faults...); err != nil {
@@ -123,8 +121,7 @@ func (b *bench) fault(faults ...simnode.Fault) {
 	}
 }
 
-// checkRead checks that the last tick read all GPUs except the given one, and that the books
-// balance.
+// checkRead checks that the last tick read all GPUs, except possibly one, and that the books balance.
 func (b *bench) checkRead(when, except string) {
 	b.t.Helper()
 	b.balanced()

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// unshown lists the paths of the snapshot's values that are on no page, with the reason. An
-// entry also covers every value whose path begins with the path of the entry.
+// unshown lists the paths of values in a snapshot that are on no page, with the reason. An entry also covers every path
+// that begins with its path.
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "used in the record only if it is later than the counter's start",
@@ -70,9 +70,8 @@ var unshown = map[string]string{
 	"GPUs.Book.Accounts.Units.LastAlive":     "for the retention",
 }
 
-// TestEveryFieldIsShown checks that each value of a snapshot is on a page. For each value, it
-// removes the value from two complete snapshots. At least one page of at least one of the
-// snapshots must change.
+// TestEveryFieldIsShown checks that each value of a snapshot is on a page. It removes each value in turn from two
+// complete snapshots. At least one page of one of them must change.
 func TestEveryFieldIsShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, conditions := range []bool{true, false} {
@@ -91,7 +90,6 @@ func TestEveryFieldIsShown(t *testing.T) {
 	}
 }
 
-// pagesOf renders all pages for a snapshot.
 func pagesOf(t *testing.T, s *gpu.Snapshot) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -25,15 +25,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// library is the path of the fake driver library, and client is the path of the fake client library
-// of the host engine. Both are compiled once for the package.
+// library is the path of the fake driver library. client is the path of the fake client library of the host engine.
+// Both are compiled once for the package.
 var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
-// bench is a simulated node and an exporter without its HTTP server. The exporter makes the same driver
-// calls and gRPC calls as in production, and reads the same files. A simulated clock makes the results
-// reproducible.
+// bench is a simulated node and an exporter without its HTTP server. The exporter makes the same driver calls and gRPC
+// calls, and reads the same files, as in production. A simulated clock makes the results reproducible.
 type bench struct {
 	t     testing.TB
 	clock sync.Mutex // locked while now changes
@@ -98,7 +97,6 @@ func (b *bench) start() {
 	b.node = app.NewNode(b.cfg, clock, slog.New(slog.DiscardHandler))
 }
 
-// advance advances the clock.
 func (b *bench) advance(d time.Duration) {
 	b.clock.Lock()
 	defer b.clock.Unlock()
@@ -114,8 +112,7 @@ func (b *bench) stop() {
 	}
 }
 
-// run advances the clock by a number of seconds. It runs a tick every second and polls the kubelet
-// every ten seconds.
+// run advances the clock by some seconds. It runs a tick every second, and polls the kubelet every ten seconds.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
 	for range seconds {
@@ -142,8 +139,8 @@ func (b *bench) step() {
 	}
 }
 
-// awaitXID runs the source's event loop until an XID error arrives. The clock is stopped meanwhile,
-// so the time of the error is reproducible.
+// awaitXID runs the source's event loop until an XID error arrives. In the meantime, the clock is stopped, so the time
+// of the error is reproducible.
 func (b *bench) awaitXID() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
@@ -193,9 +190,9 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
-// TestGolden compares both pages with golden files, for every scenario, after half a minute of
-// simulated time. To update the golden files, run go test ./internal/app -update and review the diff.
-// With -short, only one scenario of each kind runs.
+// TestGolden compares both pages of every scenario with golden files, after half a minute of simulated time. To update
+// the golden files, run go test ./internal/app -update and review the diff. With -short, it runs only one scenario of
+// each kind.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
@@ -225,9 +222,8 @@ func TestGoldenWithEngine(t *testing.T) {
 	}
 }
 
-// TestActivityByEngine checks that pods on MIG instances are charged by activity if a host engine
-// measures the activity, and by slices otherwise. The driver of an A100 does not measure the
-// activity of instances.
+// TestActivityByEngine checks that pods on MIG instances are charged by activity if a host engine measures it, and by
+// slices otherwise. The driver of an A100 does not measure the activity of instances.
 func TestActivityByEngine(t *testing.T) {
 	for _, engine := range []bool{false, true} {
 		b := play(t, "mig-a100", engine)
@@ -245,8 +241,8 @@ func TestActivityByEngine(t *testing.T) {
 
 var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
 
-// TestGoldenOnGKE checks that the pages with Google's device plugin differ from the golden pages
-// only in the name of the resource.
+// TestGoldenOnGKE checks that, with Google's device plugin, only the name of the resource differs from the golden
+// pages.
 func TestGoldenOnGKE(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
 		t.Run(name, func(t *testing.T) {
@@ -265,8 +261,8 @@ func TestGoldenOnGKE(t *testing.T) {
 	}
 }
 
-// wantPages applies edit to the golden pages of a scenario and compares both pages with the result,
-// except for lines about sources.
+// wantPages edits the golden pages of a scenario and compares both pages with the result, except for lines about
+// sources.
 func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	b.t.Helper()
 	for name, got := range map[string]string{scenario: b.page(), scenario + ".record": b.record()} {
@@ -280,14 +276,14 @@ func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	}
 }
 
-// withoutSources returns the lines of a page except the lines about sources.
+// withoutSources returns the lines of a page, without the lines about sources.
 func withoutSources(page string) []string {
 	return slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "gpuledger_driver_info") || strings.HasPrefix(line, "gpuledger_stage_")
 	})
 }
 
-// play runs a scenario for half a minute and checks that its books balance.
+// play runs a scenario for half a minute, and checks that the books balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
 	b.cfg.Collector.Health = scenario == "timeslice" // the health values are the same in all scenarios

@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/gpuledger/gpuledger/"
 
-// never lists the packages of this module that other packages must not import. Each entry includes the packages below
-// the listed packages. A new package needs no entry.
+// never lists packages of this module that other packages must not import. An entry also applies to all packages below.
+// A new package needs no entry.
 var never = []struct {
 	importers, imports []string
 	why                string
@@ -57,11 +57,10 @@ var never = []struct {
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
 }
 
-// allBut returns an entry that forbids all packages except the listed packages and the packages
-// below them.
+// allBut returns an entry that forbids all packages except the given packages and the packages below them.
 func allBut(but ...string) []string { return append([]string{"!"}, but...) }
 
-// forbids reports whether a list forbids the import of a package of this module.
+// forbids reports whether an entry forbids the import of a package of this module.
 func forbids(imports []string, own string) bool {
 	if imports[0] == "!" {
 		return !below(own, imports[1:])
@@ -74,8 +73,8 @@ func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
-// importers maps each restricted external package to the package of this module that may import it. Packages below the
-// mapped package may also import the external package.
+// importers maps each restricted external package to the package of this module that may import it. The packages below
+// that package may import it too.
 var importers = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
@@ -125,8 +124,8 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, but must import only the standard library", pkg, i)
 			}
 			for outside, importer := range importers {
-				// The simulated kubelet serves the same protocol, and the manifests and the pod
-				// patch are built from the API server's types.
+				// The simulated kubelet serves the same protocol. The manifests and the pod patch are made from the API
+				// server's types.
 				other := pkg == "internal/simnode" || (pkg == "internal/deploy" || pkg == "internal/sidecar") && outside != "k8s.io/client-go"
 				if strings.HasPrefix(i, outside) && !strings.HasPrefix(pkg+"/", importer+"/") && !other {
 					t.Errorf("%s imports %s, which only %s may import", pkg, i, importer)
@@ -140,7 +139,7 @@ func TestImports(t *testing.T) {
 }
 
 // TestNothingSimulated checks that the exporter links no simulation, no API server client and no test library. The only
-// exceptions are the test helpers that go-dcgm imports in files that are not tests.
+// exceptions are the test helpers that go-dcgm imports outside its tests.
 func TestNothingSimulated(t *testing.T) {
 	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
 		fields := strings.Fields(line)
@@ -157,8 +156,8 @@ func TestNothingSimulated(t *testing.T) {
 	}
 }
 
-// TestPureGo checks that the programs with network access link neither cgo packages nor packages
-// that access GPUs, and that the archive links no API server client.
+// TestPureGo checks that the programs with network access link no package that uses cgo or accesses GPUs, and that the
+// archive links no API server client.
 func TestPureGo(t *testing.T) {
 	banned := map[string][]string{
 		"gpuledger-reconciler": {module + "internal/source", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},

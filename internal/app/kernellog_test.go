@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// withKernelLog runs ticks on a node with a record in its kernel log, until the page matches.
+// withKernelLog puts a record into the kernel log of a node, and runs ticks until the page matches.
 func withKernelLog(t *testing.T, record, page string) *bench {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kmsg")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// readLinks makes the driver report the given receive errors for the first two links of each GPU (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the number of errors that the record
-// contains for a GPU.
+// readLinks makes the driver report receive errors for the first two links of each GPU (nvml.h,
+// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node, and returns the number of a GPU's errors in the
+// record.
 func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	b.t.Helper()
 	for range 11 { // health values are read every ten seconds
@@ -41,9 +41,9 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	return n
 }
 
-// TestLinkErrorsContinue checks that the total of all links' errors does not decrease if the counter of one link
-// restarts, even if the exporter restarts afterwards. If the total decreased, the archive would count the errors of
-// all links again.
+// TestLinkErrorsContinue checks that the number of errors of all links does not decrease if the counter of one link
+// restarts, even if the exporter restarts after that. If it decreased, the archive would count the errors of all links
+// again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)
@@ -70,8 +70,8 @@ func TestLinkErrorsContinue(t *testing.T) {
 	}
 }
 
-// TestLinkErrorsOfOldState checks the errors with the state file of a version that did not save the counts of
-// each link. After the restart, the counts begin with the values of the driver, and the book continues.
+// TestLinkErrorsOfOldState checks the errors with the state file of a version that did not save the counts of each
+// link. After the restart, the counts must begin with the driver's values, and the book must continue.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// These are the containers on the inspected machine. Docker's directory contains a file only for the first
-// container.
+// Containers on the inspected machine. Docker's directory contains a file only for the first container.
 const (
 	namedContainer   = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	unnamedContainer = "abababababab0123456789abababababababababababababababababababab99"
@@ -54,7 +53,7 @@ func (m *inspected) start(pid int, name, cgroup string) {
 	m.write(dir+"status", "Name:\t"+name+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// run executes a command and returns its output. In the output, DIR replaces the path of the machine's directory.
+// run runs a command and returns its output, with DIR in place of the path of the machine's directory.
 func (m *inspected) run(args ...string) (string, error) {
 	m.t.Helper()
 	args = append(args, "--path.procfs="+m.dir+"/proc", "--kubelet.pod-resources-socket=", "--units.managers="+m.dir+"/managers.d",
@@ -73,8 +72,8 @@ func (m *inspected) run(args ...string) (string, error) {
 	return strings.ReplaceAll(out.String(), m.dir, "DIR"), err
 }
 
-// TestUnitsCommand checks the list of managers and the explanation of a process's owner. An explanation contains the
-// rule that determines the owner and, for each other rule, the reason why the rule does not apply.
+// TestUnitsCommand checks the list of managers, and the explanation of a process's owner. An explanation must contain
+// the rule that determines the owner and, for each other rule, why it does not apply.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"

@@ -34,7 +34,7 @@ func (b *bench) addInstinct() {
 	}
 }
 
-// writeMetrics writes gpu_metrics with an energy in joules.
+// writeMetrics writes a gpu_metrics file with an energy in joules.
 func (b *bench) writeMetrics(joules uint64) {
 	b.t.Helper()
 	file := slices.Repeat([]byte{0xff}, 288)
@@ -139,7 +139,7 @@ func TestVendorHangs(t *testing.T) {
 	}
 }
 
-// TestOnlyAMD checks that a node without an NVIDIA GPU has no failed stage for NVIDIA's driver.
+// TestOnlyAMD checks that, on a node without NVIDIA GPUs, no stage for NVIDIA's driver is down.
 func TestOnlyAMD(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

@@ -11,8 +11,7 @@ import (
 )
 
 // TestFieldsEqualEngine compares the field page from NVML with the field page from the simulated host engine, for each
-// series that both sources report. It uses the first tick, because all values of the first tick are from the same
-// moment.
+// series that both report. It uses the first tick, whose values are all from the same moment.
 func TestFieldsEqualEngine(t *testing.T) {
 	b := newBench(t, "dgx-h100", true)
 	b.run(1)
@@ -34,8 +33,7 @@ func TestFieldsEqualEngine(t *testing.T) {
 	}
 }
 
-// series returns the values of a field page by name and labels, without the labels that come from
-// fields.
+// series returns the values of a field page by name and labels. It omits the labels that come from fields.
 func series(t *testing.T, c *collector.Fields) map[string]float64 {
 	t.Helper()
 	families, done, err := c.Gather()

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestProfiledOwners compares the tensor and memory activity of a pod with the simulated GPUs. GPUs 0 to 3 of dgx-h100
-// belong to one pod with constant loads of 97, 97, 96 and 98 %. The driver reports a third of the load as tensor
-// activity, and half of the load as memory activity, both in whole percents. Samples are ten seconds apart. After a
-// restart of the exporter, the amounts must continue.
+// TestProfiledOwners compares a pod's tensor and memory activity with the simulated GPUs. GPUs 0 to 3 of dgx-h100
+// belong to one pod, with constant loads of 97, 97, 96 and 98 %. The driver reports a third of the load as tensor
+// activity and half of it as memory activity, both in whole percents. Samples are ten seconds apart. After a restart of
+// the exporter, the amounts must continue.
 func TestProfiledOwners(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -58,9 +58,9 @@ func TestProfiledOwners(t *testing.T) {
 }
 
 // TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. One instance has a
-// load of 70 % until 20 s. Then it is replaced by another instance with the same id and a load of 85 %. A third
-// instance has no load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in
-// which the multiprocessors of the instance are active. The memory of the instance is active for half of that time.
+// load of 70 % until 20 s. Then an instance with the same id and a load of 85 % replaces it. A third instance has no
+// load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in which its
+// multiprocessors are active, and its memory for half of that time.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {
@@ -91,8 +91,8 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledAbsent checks the cases in which owners have no series with activity: profiling is disabled, several pods
-// share the GPU, or the GPU is older than Hopper. In contrast, a pod on a whole GPU must have these series.
+// TestProfiledAbsent checks when owners have no series with activity: if profiling is disabled, if several pods share
+// the GPU, or if the GPU is older than Hopper. In contrast, a pod on a whole GPU must have these series.
 func TestProfiledAbsent(t *testing.T) {
 	const owner, whole = `gpuledger_container_gpu_tensor_active_seconds_total{`, `gpuledger_gpu_tensor_active_seconds_total{`
 	const record = `gpuledger_allocation_tensor_active_seconds_total{`
@@ -120,9 +120,9 @@ func TestProfiledAbsent(t *testing.T) {
 	}
 }
 
-// TestProfileHangs makes the GPM calls hang on all GPUs. Later the calls return that they are not supported, and then
-// impossible values. The test checks that the energy of every GPU is read and charged during the faults. The activity
-// must be absent at first, and must continue after the faults.
+// TestProfileHangs makes the GPM calls hang on all GPUs. Later, the calls return that they are not supported, and then
+// impossible values. During the faults, the energy of every GPU must be read and charged. The activity must be absent
+// at first, and must continue after the faults.
 func TestProfileHangs(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

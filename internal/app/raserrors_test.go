@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/collector"
 )
 
-// readErrors makes the driver report the given counts of memory errors for an AMD GPU and reads the node for half a
-// minute. It returns the numbers of the GPU's correctable and uncorrectable errors according to a metric family.
+// readErrors makes the driver report the given counts of memory errors for an AMD GPU, and reads the node for half a
+// minute. It returns the GPU's correctable and uncorrectable errors in a metric family.
 func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float64) {
 	b.t.Helper()
 	file := filepath.Join(b.world.Dir(), "sys/bus/pci/devices", bus, "ras/umc_err_count")
@@ -43,8 +43,8 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice. It
-// checks a restart of the exporter, a reload of the driver, and both together. The main page contains the driver's own
+// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice
+// after a restart of the exporter, a reload of the driver, or both together. The main page contains the driver's own
 // counts, without deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
 	b := newBench(t, "mi300x", false)
@@ -98,9 +98,9 @@ func (b *bench) rasCreated() (all []time.Time) {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record have the time of the boot as their
-// created timestamp, because no driver was loaded before. If the exporter restarts after the clock was set, the
-// timestamp must stay the same.
+// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record have the boot time as their created
+// timestamp, because no driver was loaded before. If the clock is set and the exporter restarts, the timestamp must
+// stay the same.
 func TestRASErrorsCreated(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	want := []time.Time{time.Date(2026, 2, 19, 12, 0, 0, 0, time.UTC)} // ten days before the start

@@ -18,8 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// desk handles releases for an exporter without a driver. Tests write requests to its state
-// directory.
+// desk handles releases for an exporter without a driver. Tests write the requests to its state directory.
 type desk struct {
 	*releases
 	dir    *state.Dir
@@ -60,7 +59,7 @@ func (d *desk) released() bool {
 	return err != nil && strings.Contains(err.Error(), "released until")
 }
 
-// TestReleaseClock checks that the duration of a release does not change if the wall clock is set.
+// TestReleaseClock checks that setting the wall clock does not change the duration of a release.
 func TestReleaseClock(t *testing.T) {
 	for _, step := range []time.Duration{0, -2 * time.Hour, 2 * time.Hour} {
 		d := newDesk(t)

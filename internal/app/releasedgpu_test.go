@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestReleasedGPU checks that a GPU that an operator released for ten minutes does not count as a GPU that does not
+// TestReleasedGPU checks that a GPU that an operator has released for ten minutes does not count as a GPU that does not
 // respond.
 func TestReleasedGPU(t *testing.T) {
 	b := newBench(t, "timeslice", false)

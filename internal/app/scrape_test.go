@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestScrapesCallNoDriver requests each page. It checks the driver's call log: no function may have been called. The
+// TestScrapesCallNoDriver requests each page. According to the driver's call log, this must call no function. The
 // fields on /gpu/metrics come from NVML, including fields that need profiling.
 func TestScrapesCallNoDriver(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
@@ -65,8 +65,8 @@ func TestScrapesCallNoDriver(t *testing.T) {
 	}
 }
 
-// TestScrapesAreFresh compares the metrics pages after every tick with the pages of a server that has not rendered a
-// page before. The metrics of the Go runtime differ, so they are not compared.
+// TestScrapesAreFresh compares the metrics pages after every tick with the pages of a server that has never rendered a
+// page. It omits the metrics of the Go runtime, which differ.
 func TestScrapesAreFresh(t *testing.T) {
 	sc, err := simnode.Lookup("sick")
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// scrapeInterval is the interval of the shipped scrape configurations.
+// scrapeInterval is the interval in the shipped scrape configurations.
 const scrapeInterval = 15 * time.Second
 
 // scraped contains the values of a page by series.
 type scraped map[string]float64
 
-// of returns the value of a series of a GPU. The series must have the given name and at least the given labels.
+// of returns the value of a GPU's series with the given name and at least the given labels.
 func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 	for id, v := range s {
@@ -47,7 +47,7 @@ type patient struct {
 	scrapes []scraped
 }
 
-// awaitXIDs reads the node until a number of XID errors have arrived. The clock is stopped meanwhile.
+// awaitXIDs reads the node until a number of XID errors have arrived. In the meantime, the clock is stopped.
 func (p *patient) awaitXIDs(n uint64) {
 	p.t.Helper()
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
@@ -63,8 +63,7 @@ func (p *patient) awaitXIDs(n uint64) {
 	p.t.Fatalf("fewer than %d XID errors within 5 minutes", n)
 }
 
-// scrape reads the node and adds its pages to the scrapes. XID errors arrive while the clock is
-// stopped.
+// scrape reads the node and adds its pages to the scrapes. While XID errors arrive, the clock is stopped.
 func (p *patient) scrape() {
 	p.t.Helper()
 	if err := p.node.Mapper.Refresh(p.t.Context()); err != nil {
@@ -107,7 +106,7 @@ func (p *patient) row() simnode.Truth {
 	return rows[0]
 }
 
-// truth returns the sum of all conditions with the given prefix, over all GPUs.
+// truth returns the sum of the conditions whose names have the given prefix, over all GPUs.
 func (p *patient) truth(prefix string) (sum uint64) {
 	p.t.Helper()
 	for _, g := range p.row().GPUs {
@@ -120,8 +119,8 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports contains the series that report each condition of the truth, and the factor between the two values.
-// The names and labels come from docs/metrics.md, and the fields of each generation come from nvml.h.
+// reports contains the series that report each condition of the truth, and the factor between their values. The names
+// and labels are from docs/metrics.md, and the fields of each generation are from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
 	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},
@@ -153,12 +152,11 @@ type report struct {
 	unit   float64
 }
 
-// noSeries contains conditions without a series of their own. These conditions change a gauge that the test does not
-// check.
+// noSeries contains conditions without a series. They change a gauge that the test does not check.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
-// otherReports contains, for other generations, the reports that differ from reports. If the list for a condition is
-// nil, GPUs of this generation do not report the condition.
+// otherReports contains the differences of other generations from reports. If the list for a condition is nil, GPUs of
+// this generation do not report the condition.
 var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	simnode.Turing: {
 		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
@@ -174,8 +172,8 @@ var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	},
 }
 
-// check compares the last page with the truth about a GPU. If the GPU's generation does not report a series, the
-// series must be absent.
+// check compares the last page with the truth about a GPU. A series that the GPU's generation does not report must be
+// absent.
 func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	p.t.Helper()
 	want, got := make(scraped), make(scraped)
@@ -228,14 +226,13 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	return p
 }
 
-// TestSick checks that each count and state in the truth is on the page, for each generation of GPUs. It also
-// compares the series that the alerts query with golden files. test/e2e/rules evaluates the alerts with these golden
-// files.
+// TestSick checks, for each generation of GPUs, that each count and state in the truth is on the page. It also compares
+// the series in the alerts' queries with golden files, with which test/e2e/rules evaluates the alerts.
 func TestSick(t *testing.T) {
 	tests := []struct {
 		scenario string
 		of       simnode.Generation
-		// The page is compared at the last scrape before checked.
+		// The test compares the page of the last scrape before checked.
 		checked time.Duration
 		until   time.Duration
 	}{
@@ -268,8 +265,8 @@ func TestSick(t *testing.T) {
 }
 
 // TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario. From
-// minute 1 to minute 17, heat limits the third GPU for 90 % of the time. During the same minutes, the power brake
-// limits the fourth GPU for 70 % of the time. Both GPUs run at least 800 MHz slower than the other two.
+// minute 1 to minute 17, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth GPU for
+// 70 % of the time. Both run at least 800 MHz slower than the other two.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)
@@ -302,8 +299,8 @@ func TestThrottledFindings(t *testing.T) {
 // queried matches the names of metrics in the alerts.
 var queried = regexp.MustCompile(`gpuledger_\w+`)
 
-// series returns the scraped series that alerts query, in the format of promtool but with a tab before the
-// values.
+// series returns the scraped series in the alerts' queries. The format is the format of promtool, but with a tab before
+// the values.
 func (p *patient) series(node string) string {
 	p.t.Helper()
 	rules, err := os.ReadFile("../../dashboards/rules/alerts.yaml")
@@ -339,8 +336,7 @@ func (p *patient) series(node string) string {
 	return b.String()
 }
 
-// runs writes samples in promtool's notation. In this notation 1+2x3 means 1 3 5 7, and stale ends
-// a series.
+// runs writes samples in promtool's notation, in which 1+2x3 means 1 3 5 7, and stale ends a series.
 func runs(values []*float64) (out []string) {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := 0; i < len(values); {

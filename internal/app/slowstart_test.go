@@ -10,7 +10,7 @@ import (
 )
 
 // TestSlowStart restarts the exporter while the first call for one GPU takes longer than a tick waits. The GPU must not
-// count as lost, and the driver must count as listing it.
+// count as lost, and must count as a GPU that the driver lists.
 func TestSlowStart(t *testing.T) {
 	for scenario, call := range map[string]string{"timeslice": "nvmlDeviceGetHandleByIndex", "mi300x": "gpu_metrics"} {
 		t.Run(scenario, func(t *testing.T) {

@@ -30,7 +30,8 @@ func TestHostnameLabel(t *testing.T) {
 	}
 }
 
-// TestFieldsNeedFlags checks the warnings about fields that are not read without profiling or details of the health.
+// TestFieldsNeedFlags checks the warnings about fields that are not read without profiling or without the details of
+// health.
 func TestFieldsNeedFlags(t *testing.T) {
 	fields := filepath.Join(t.TempDir(), "fields.csv")
 	rows := "DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_FI_PROF_SM_ACTIVE, gauge, Activity.\nDCGM_FI_DEV_INFOROM_IMAGE_VER, label, Version.\n"

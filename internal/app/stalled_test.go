@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestStalledFiles checks AMD GPUs whose files do not change for 1 to 7 seconds and then jump. The simulated
-// files behave like this in real time on a busy machine. The exporter must not treat a counter as reset. On
-// GPUs with one owner, the accounts must match the truth.
+// TestStalledFiles checks AMD GPUs whose files do not change for 1 to 7 seconds and then jump, as the simulated files
+// do in real time on a busy machine. The exporter must not treat a counter as reset. On GPUs with one owner, the
+// accounts must match the truth.
 func TestStalledFiles(t *testing.T) {
 	for _, name := range []string{"mi300x", "mixed"} {
 		t.Run(name, func(t *testing.T) {

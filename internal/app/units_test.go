@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// unitScenarios lists the scenarios of machines without Kubernetes.
 var unitScenarios = []string{"slurm", "slurm-v1", "workstation"}
 
 // TestUnits checks that every unit is charged the energy that it used, within 1 % of the GPU's
@@ -87,9 +86,8 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 	}
 }
 
-// TestMPSInJobs checks which owner is charged for the work of MPS clients in jobs. The driver reports
-// the work of the clients as work of the MPS server. The server belongs to the job or to a service of
-// the node.
+// TestMPSInJobs checks which owner is charged for the work of MPS clients in jobs. The driver reports this work as work
+// of the MPS server, which belongs to the job or to a service of the node.
 func TestMPSInJobs(t *testing.T) {
 	client := func(percent int) simnode.Work {
 		return simnode.Work{Watts: 300, Load: simnode.Constant(percent), Memory: 1 << 30, Context: simnode.MPSClient}
@@ -149,8 +147,8 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks the AMD GPUs that jobs hold according to prologs. A prolog identifies a GPU or
-// a partition of a GPU either by the number of its render node or by its position.
+// TestJobsOnAMD checks which AMD GPUs jobs hold according to prologs. A prolog identifies a GPU or a partition by the
+// number of its render node or by its position.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
