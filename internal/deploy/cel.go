@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). The
-// CEL type of the value is the path of fields from the object to the value, such as Object.spec.containers.
+// literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). typ is the
+// value's CEL type: the path of fields from the object to the value, such as Object.spec.containers.
 //
-// A string "${name}" becomes a reference to the policy's variable with this name. literal panics if CEL does
-// not support the value, so an invalid policy is never generated.
+// A string "${name}" becomes a reference to the policy's variable with this name. literal panics if CEL does not
+// support the value, so an invalid policy is never generated.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }
@@ -44,7 +44,7 @@ func celValue(typ string, v reflect.Value) string {
 	panic(fmt.Sprintf("%s: cannot write a %s in CEL", typ, v.Type()))
 }
 
-// celFields returns a struct's non-zero fields, in the order of the type's declaration.
+// celFields returns the fields of a struct that are not zero, in the order in which the type declares them.
 func celFields(typ string, v reflect.Value) []string {
 	var fields []string
 	for i := range v.NumField() {

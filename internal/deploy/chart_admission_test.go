@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartInjector checks, for each Kubernetes version and the APIs that it serves, whether the policy or the
-// webhook adds the sidecar. It also checks that the webhook's values have an effect.
+// TestChartInjector checks whether the policy or the webhook adds the sidecar, for each Kubernetes version and the APIs
+// that it serves. It also checks that the webhook's values have an effect.
 func TestChartInjector(t *testing.T) {
 	const policy, webhook = "MutatingAdmissionPolicygpuledger", "MutatingWebhookConfigurationgpuledger"
 	tests := []struct {
@@ -51,8 +51,8 @@ func TestChartInjector(t *testing.T) {
 	}
 }
 
-// TestChartDevicePlugin checks the network policy for the device plugin's pods. By default the network policy
-// is the policy of the component. If the values contain labels, they replace the labels for the platform.
+// TestChartDevicePlugin checks the network policy for the device plugin's pods. By default, it is the policy of the
+// component. Labels in the values replace the labels for the platform.
 func TestChartDevicePlugin(t *testing.T) {
 	tests := []struct{ values, namespace, component string }{
 		{"operator", "gpu-operator", "isolation-operator"},

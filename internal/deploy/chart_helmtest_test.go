@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestChartTests checks the objects for "helm test": the pod's command and rights, and the selector of its
-// Service. make e2e-kubelet runs the pod.
+// TestChartTests checks the objects for "helm test": the pod's command and rights, and the selector of its Service. The
+// test of make e2e-kubelet runs the pod.
 func TestChartTests(t *testing.T) {
 	for _, name := range []string{"standalone", "amd", "everything"} {
 		all := withTests(t, valuesOf(name), "--set=web.existingSecret=")

@@ -19,8 +19,7 @@ const (
 	chartSource = "../../charts/gpuledger/"
 	// chart is the folder into which make chart writes the chart.
 	chart = "../../bin/chart/gpuledger"
-	// helmEnv is the environment variable that contains the folder of the program helm. tools/servers
-	// builds helm.
+	// helmEnv is the environment variable with the folder of helm, which tools/servers builds.
 	helmEnv = "GPULEDGER_E2E_HELM"
 )
 
@@ -42,18 +41,18 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// template renders the chart in the namespace gpuledger. The Kubernetes version is set, because a Helm 3 that
-// was built without Helm's build scripts assumes Kubernetes 1.20.
+// template renders the chart in the namespace gpuledger. It sets the Kubernetes version, because a Helm 3 that was
+// built without Helm's build scripts assumes Kubernetes 1.20.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)
 }
 
-// valuesOf returns the option for helm that names a file of values in charts/gpuledger/ci.
+// valuesOf returns the helm option for a file of values in charts/gpuledger/ci.
 func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
 
-// TestChart checks that the chart renders the same objects as the overlays, and as the kustomizations in
-// charts/gpuledger/ci. Each kustomization has a file of values beside it.
+// TestChart checks that the chart renders the same objects as the overlays and as the kustomizations in
+// charts/gpuledger/ci. Beside each kustomization, there is a file of values.
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
@@ -80,9 +79,9 @@ func TestChart(t *testing.T) {
 
 var hashOfArchive = regexp.MustCompile(`(gpuledger-archive)-[0-9a-z]{10}\b`)
 
-// objects returns the objects of a text by kind, namespace and name, without the expected differences between
-// the chart and the overlays. Helm creates the namespace and adds its labels. In the overlays, the name of
-// the archive's ConfigMap contains a hash. In the chart, the archive's pods have an annotation instead.
+// objects returns the objects in a YAML stream by kind, namespace and name, without the expected differences between
+// the chart and the overlays: Helm creates the namespace and adds its labels; in the overlays, the name of the
+// archive's ConfigMap contains a hash; in the chart, the archive's pods have an annotation instead.
 func objects(t *testing.T, text string) map[string]any {
 	t.Helper()
 	all := make(map[string]any)
@@ -110,15 +109,13 @@ func objects(t *testing.T, text string) map[string]any {
 	return all
 }
 
-// TestChartLint checks the chart with helm lint.
 func TestChartLint(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", chart); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// TestChartNamespace checks the chart in another namespace. No object may be in the namespace gpuledger or
-// refer to this namespace.
+// TestChartNamespace checks the chart in another namespace. No object may be in the namespace gpuledger or refer to it.
 func TestChartNamespace(t *testing.T) {
 	for _, base := range []string{"everything", "sidecar-everything"} {
 		text, err := template(t, valuesOf(base), "--set=dashboards.enabled=false", "--set=prometheusRule.enabled=false", "--set=namespaceOverride=elsewhere")

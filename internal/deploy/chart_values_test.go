@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestChartValues checks every value of the chart, for both modes of the exporter. The value must change the objects,
-// or must be rejected with an error that names the value. An unknown key beside the value must be an error. Only
-// global may contain unknown keys, because they may be for other charts of the release.
+// TestChartValues checks every value of the chart, for both modes of the exporter. It must change the objects, or must
+// be rejected with an error that contains its name. An unknown key beside it must be an error. Only global may contain
+// unknown keys, because they may be for other charts of the release.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)
@@ -49,7 +49,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// baseOf returns the values that must be set so that a section's values have an effect.
+// baseOf returns the values without which a section's values have no effect.
 func baseOf(section, mode string) []string {
 	args := []string{valuesOf("everything")}
 	if mode == "sidecar" {
@@ -78,7 +78,7 @@ func baseOf(section, mode string) []string {
 	return args
 }
 
-// checkValue checks that at least one other value of a setting changes the objects or is rejected.
+// checkValue checks a setting: at least one other value must change the objects or be rejected.
 func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 	t.Helper()
 	others := []string{another(t, v)}
@@ -100,7 +100,7 @@ func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 // another64 is the digest of another image.
 const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
 
-// special contains new values for settings that accept only certain values.
+// special contains new values for settings that do not accept every value.
 var special = map[string]string{
 	"affinity":                          `{"podAntiAffinity": {}}`,
 	"archive.web.from":                  `[{"podSelector": {"matchLabels": {"app": "another"}}}]`,
@@ -138,8 +138,7 @@ var special = map[string]string{
 	"reconciler.owners":                 `[{"group": "example.com", "resources": ["another"]}]`,
 }
 
-// another returns values for a setting that differ from its default and from the values in
-// charts/gpuledger/ci.
+// another returns values for a setting that differ from its default and from the files in charts/gpuledger/ci.
 func another(t *testing.T, v *deploy.Value) string {
 	t.Helper()
 	if text := special[v.Name()]; text != "" {
@@ -161,8 +160,8 @@ func another(t *testing.T, v *deploy.Value) string {
 	return string(text)
 }
 
-// TestChartKubernetes checks which Kubernetes versions and which values the chart rejects, and that the error
-// contains the reason.
+// TestChartKubernetes checks which Kubernetes versions and which values the chart rejects. The error must contain the
+// reason.
 func TestChartKubernetes(t *testing.T) {
 	tests := []struct {
 		args []string

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// DaemonSet returns the exporter's own DaemonSet. It is for clusters in which the exporter cannot be added
-// to a device plugin. The overlays select the nodes.
+// DaemonSet returns the exporter's own DaemonSet, for clusters in which the exporter cannot be added to a device
+// plugin. The overlays select the nodes.
 //
-// During a roll-out, the old exporter on a node stops before the new exporter starts, because two exporters
-// would report every series twice.
+// During a roll-out, the old exporter on a node stops before the new exporter starts, because two exporters would
+// report every series twice.
 func DaemonSet() *appsv1.DaemonSet {
 	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
 	all := maps.Clone(labels)
@@ -38,8 +38,8 @@ func DaemonSet() *appsv1.DaemonSet {
 					HostPID:                      true,
 					NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
 					PriorityClassName:            "system-node-critical",
-					// The exporter stops within a second, so a short grace period is enough. A driver upgrade waits for the
-					// exporter, so a long grace period could delay the upgrade.
+					// The exporter stops within a second, so a short grace period is enough. A long one could delay a
+					// driver upgrade, which waits for the exporter.
 					TerminationGracePeriodSeconds: new(int64(5)),
 					Tolerations: []corev1.Toleration{
 						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},

@@ -12,10 +12,10 @@ import (
 	syaml "sigs.k8s.io/yaml"
 )
 
-// TestOneDaemonSet checks that the reconciler and Prometheus in each overlay read the exporters of exactly
-// one DaemonSet. If the overlay contains the exporter's own DaemonSet, they must read this DaemonSet. If
-// the overlay contains the policy, they must read a DaemonSet in the policy's namespace. A DaemonSet in
-// another namespace would not be safe, because a user of the cluster could create that namespace.
+// TestOneDaemonSet checks that, in each overlay, the reconciler and Prometheus read the exporters of exactly one
+// DaemonSet. If the overlay contains the exporter's own DaemonSet, they must read it. If the overlay contains the
+// policy, they must read a DaemonSet in the policy's namespace. A DaemonSet in another namespace would not be safe,
+// because a user of the cluster could create that namespace.
 func TestOneDaemonSet(t *testing.T) {
 	overlays := 0
 	for file, documents := range files(t) {

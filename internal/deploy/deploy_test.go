@@ -22,8 +22,7 @@ import (
 
 const manifests = "../../manifests/"
 
-// TestYAML checks that unmarshalling the output results in the input, because the function prune must not remove a
-// significant field.
+// TestYAML checks that unmarshalling the output returns the input. So the function prune removes no significant field.
 func TestYAML(t *testing.T) {
 	want := deploy.DaemonSet()
 	text, err := deploy.YAML(want)
@@ -35,8 +34,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestParameters checks that the shipped ConfigMap contains only the image of the manifests, and
-// that the documentation lists each parameter that the policy reads.
+// TestParameters checks that the shipped ConfigMap contains only the image from the manifests, and that the
+// documentation lists each parameter that the policy reads.
 func TestParameters(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/injection/parameters.yaml")
 	check(t, err)
@@ -67,8 +66,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestTarget checks that the target of the patches matches the device plugin's DaemonSet, and no other DaemonSet of the
-// device plugin's chart. Kustomize matches the whole name against the target.
+// TestTarget checks that the target of the patches matches the device plugin's DaemonSet and no other DaemonSet in the
+// device plugin's chart. Kustomize compares the target with the whole name.
 func TestTarget(t *testing.T) {
 	target := regexp.MustCompile("^(" + deploy.DevicePluginName + ")$")
 	for name, want := range map[string]bool{
@@ -91,7 +90,7 @@ func TestTarget(t *testing.T) {
 }
 
 // TestNamespaces checks that the documentation lists every place in the manifests that contains the device plugin's
-// namespace. In some clusters the namespace differs, and users must change these places.
+// namespace. Where this namespace differs, users must change these places.
 func TestNamespaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/platforms.md")
 	check(t, err)
@@ -124,8 +123,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestOpenShiftMonitoring checks that the component adds the label by which OpenShift's platform monitoring selects namespaces, and
-// changes nothing else.
+// TestOpenShiftMonitoring checks that the component adds the label that namespaces need for OpenShift's platform
+// monitoring, and changes nothing else.
 func TestOpenShiftMonitoring(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/openshift-monitoring/kustomization.yaml")
 	check(t, err)
@@ -165,8 +164,7 @@ func TestKubeletRoot(t *testing.T) {
 	}
 }
 
-// TestVariables checks that each documented command stops if one of its variables is not set. For example, a new shell
-// does not have the variables.
+// TestVariables checks that each documented command stops if one of its variables is not set, such as in a new shell.
 func TestVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)
@@ -195,8 +193,9 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestDrain checks that the disruption budget of the reconciler allows the eviction of a pod with any number of replicas,
-// as reconciler.replicas of the chart sets it. A budget with a minimum forbids the eviction of an only replica.
+// TestDrain checks that the reconciler's disruption budget allows the eviction of a pod for any number of replicas,
+// because users can set reconciler.replicas in the chart. A budget with a minimum would forbid the eviction of a single
+// replica.
 func TestDrain(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/reconciler/deployment.yaml")
 	check(t, err)
@@ -210,7 +209,7 @@ func TestDrain(t *testing.T) {
 		budgets++
 		spec := budget.Spec
 		for replicas := 1; replicas <= 3; replicas++ {
-			// The disruption controller of Kubernetes calculates the allowed disruptions of healthy pods in this way.
+			// The disruption controller of Kubernetes calculates the allowed disruptions of healthy pods like this.
 			least := 0
 			if spec.MinAvailable != nil {
 				least, err = intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, replicas, true)

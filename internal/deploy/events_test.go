@@ -24,15 +24,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// eventsSecret is the Secret that contains the token for events.
+// eventsSecret is the Secret with the token for events.
 const eventsSecret = "gpuledger-events"
 
-// withEvents are values with which the reconciler sends events to the chart's archive.
+// With these values, the reconciler sends events to the chart's archive.
 const withEvents = "--set=archive.enabled=true,archive.events.enabled=true,archive.events.cluster=east,archive.postgresUrl=postgres://archive@db/assets"
 
-// TestEventsToken checks, for the overlay and the chart, that the archive requires a token from a Secret and
-// that the reconciler sends this token. Each pod must mount only its own key of the Secret, and no manifest
-// may contain a token.
+// TestEventsToken checks, for the overlay and the chart, that the archive requires a token from a Secret and that the
+// reconciler sends it. Each pod must mount only its own key of the Secret, and no manifest may contain a token.
 func TestEventsToken(t *testing.T) {
 	overlay, err := os.ReadFile(rendering + "example.yaml")
 	check(t, err)
@@ -86,8 +85,7 @@ func mountedKey(t *testing.T, pod *corev1.PodSpec, secret string) (path string, 
 	return path, keys
 }
 
-// tokenFile returns the token file of a program that runs with the given arguments. It fails if the arguments
-// are invalid.
+// tokenFile returns the token file of a program with the given arguments. Invalid arguments fail the test.
 func tokenFile(t *testing.T, name string, args []string) string {
 	t.Helper()
 	if name == "gpuledger-archive" {
@@ -103,8 +101,8 @@ func tokenFile(t *testing.T, name string, args []string) string {
 	return c.Events.TokenFile
 }
 
-// TestArchiveIngress checks that the network policies let only the reconciler and Prometheus reach an archive
-// that receives events.
+// TestArchiveIngress checks the network policies: only the reconciler and Prometheus may reach an archive that receives
+// events.
 func TestArchiveIngress(t *testing.T) {
 	documents := make(map[string][]string)
 	for _, component := range []string{"events", "isolation"} {
@@ -155,8 +153,8 @@ func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	return peer.String()
 }
 
-// TestSecretModes checks that the mounted Secrets of the archive and the reconciler are readable only by the
-// owner and by a group to which the program's user belongs.
+// TestSecretModes checks that only the owner, and a group of the program's user, may read the mounted Secrets of the
+// archive and the reconciler.
 func TestSecretModes(t *testing.T) {
 	volumes := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -182,8 +180,8 @@ func TestSecretModes(t *testing.T) {
 	}
 }
 
-// TestChartToken checks that an installation creates a random token. An upgrade must keep the token that the
-// Secret in the cluster contains. The archive must accept the token only for the events of this cluster.
+// TestChartToken checks that an installation creates a random token, and that an upgrade keeps the token in the
+// cluster's Secret. The archive must accept the token only for the events of this cluster.
 func TestChartToken(t *testing.T) {
 	secret := func(chart string, args ...string) (token, tokens string) {
 		text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0", withEvents}, args...)...)
@@ -225,8 +223,8 @@ func decode(t *testing.T, text any) string {
 	return string(decoded)
 }
 
-// clusterWith serves the part of the Kubernetes API that helm's function lookup reads: a Secret that contains
-// a token. It returns the path of a kubeconfig for this API.
+// clusterWith serves the part of the Kubernetes API that helm's function lookup reads: a Secret with a token. It
+// returns the path of a kubeconfig for this API.
 func clusterWith(t *testing.T, token string) string {
 	t.Helper()
 	answers := map[string]any{

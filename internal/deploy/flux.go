@@ -1,11 +1,11 @@
 package deploy
 
-// DevicePluginName matches the name of the device plugin's DaemonSet, both in the static manifest and in the
-// chart. The other DaemonSets of the chart have another suffix.
+// DevicePluginName matches the name of the device plugin's DaemonSet, in the static manifest and in the chart. The
+// other DaemonSets in the chart have another suffix.
 const DevicePluginName = "(.+-)?nvidia-device-plugin(-daemonset)?"
 
-// HelmRelease returns an example for Flux that installs the device plugin's chart and adds the container.
-// Flux applies the patch to the output of the chart.
+// HelmRelease returns an example for Flux that installs the device plugin's chart and adds the container to it. Flux
+// applies the patch to the output of the chart.
 func HelmRelease() (map[string]any, error) {
 	pod, err := YAML(PodPatch())
 	if err != nil {

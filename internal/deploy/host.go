@@ -6,12 +6,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// HostPatches returns kustomize patches for the policy. With each patch, the policy adds the exporter to the
-// pods of another program instead of the device plugin's pods. The keys are the programs' names in the
-// chart's values.
+// HostPatches returns kustomize patches for the policy. With each patch, the policy adds the exporter to the pods of
+// another program instead of the device plugin's pods. The keys are the names of these programs in the chart's values.
 //
-// In DCGM Exporter's chart, the name of the container is "exporter". The charts of other programs use the
-// same name, so the policy also checks the image.
+// In DCGM Exporter's chart, the name of the container is "exporter". Other charts use this name too, so the policy also
+// checks the image.
 func HostPatches() map[string][]sidecar.Operation {
 	return map[string][]sidecar.Operation{
 		"dcgm-exporter": hostPatch("is-dcgm-exporter",

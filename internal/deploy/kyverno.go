@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Kyverno returns a MutatingPolicy of Kyverno that has the same effect as [Policy]. It is an example for
-// clusters that do not serve MutatingAdmissionPolicy and do not allow another webhook.
+// Kyverno returns a MutatingPolicy of Kyverno that has the same effect as [Policy]. It is an example for clusters that
+// do not serve MutatingAdmissionPolicy and do not allow another webhook.
 //
 // Kyverno evaluates the same expressions. A MutatingPolicy has no parameters, so the first variable reads the
-// ConfigMap. If the ConfigMap is missing, the first variable results in an error, and Kyverno ignores the error.
-// Kyverno must evaluate the conditions itself, because the variable is not defined in the API server.
+// ConfigMap. If the ConfigMap is missing, the variable causes an error, which Kyverno ignores. Kyverno must evaluate
+// the conditions itself, because the variable is not defined in the API server.
 func Kyverno(namespace string) map[string]any {
 	spec := Policy().Spec
 	constraints := spec.MatchConstraints

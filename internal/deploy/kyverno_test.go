@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kyvernoEnv is the environment variable that contains the folder of Kyverno's command line.
+// kyvernoEnv is the environment variable with the folder of Kyverno's command-line program.
 const kyvernoEnv = "GPULEDGER_E2E_KYVERNO"
 
-// TestKyverno checks the example with Kyverno's command line. The example must add the same container to a pod of the
-// device plugin as the kustomize patch. The example must not change a pod on another node, a pod of another user, or
+// TestKyverno checks the example with Kyverno's command-line program. To a pod of the device plugin, the example must
+// add the same container as the kustomize patch. It must not change a pod on another node, a pod of another user, or
 // any pod if the ConfigMap contains no image.
 func TestKyverno(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
@@ -56,8 +56,8 @@ func TestKyverno(t *testing.T) {
 	}
 }
 
-// applyKyverno returns a pod of the device plugin after Kyverno has changed it. The pod is for the given node, and the
-// given user creates the pod. The ConfigMap selects only the node gpu-1.
+// applyKyverno returns a pod of the device plugin after Kyverno has changed it. The given user creates the pod for the
+// given node. The ConfigMap selects only the node gpu-1.
 func applyKyverno(t *testing.T, node, user, image string) (pod corev1.Pod) {
 	t.Helper()
 	folder := t.TempDir()

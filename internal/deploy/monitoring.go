@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules returns a PrometheusRule object for a file of rules. The file's text is copied unchanged, so that the
-// object contains the comments on the rules.
+// Rules returns a PrometheusRule object for a file of rules. It copies the file's text unchanged, so the object
+// contains the comments on the rules.
 func Rules(name string, file []byte) ([]byte, error) {
 	var rules map[string]any
 	if err := yaml.UnmarshalStrict(file, &rules); err != nil {
@@ -38,8 +38,8 @@ spec:
 	return []byte(out.String()), nil
 }
 
-// Component returns a kustomize component that lists files. The component has a name, because kustomize
-// rejects an empty component.
+// Component returns a kustomize component that lists files. It has a name, because kustomize rejects an empty
+// component.
 func Component(name string, files []string) ([]byte, error) {
 	return YAML(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",

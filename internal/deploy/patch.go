@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// PodPatch returns the kustomize patch for all changes to a device plugin's DaemonSet except the added
-// container. It is a merge patch, because the DaemonSet may have no list of volumes and no annotations.
+// PodPatch returns the kustomize patch for all changes to a device plugin's DaemonSet except the additional container.
+// It is a merge patch, because the DaemonSet may have no list of volumes and no annotations.
 func PodPatch() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -21,9 +21,8 @@ func PodPatch() *appsv1.DaemonSet {
 	}
 }
 
-// ContainerPatch returns the kustomize patch that appends the container. A merge patch would put the
-// container first. Because the kubelet starts containers in order, the device plugin would then wait for the
-// exporter's image.
+// ContainerPatch returns the kustomize patch that appends the container. A merge patch would put the container first.
+// The kubelet starts containers in order, so the device plugin would then wait for the exporter's image.
 func ContainerPatch() []sidecar.Operation {
 	return []sidecar.Operation{sidecar.Add("/spec/template/spec/containers/-", sidecar.Container(Image+Tag))}
 }

@@ -12,15 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// pluginLabel is the label by which the GPU Operator pauses the device plugin on a node. k8s-driver-manager
-// and mig-parted use these values.
+// The GPU Operator pauses the device plugin on a node with this label. k8s-driver-manager and mig-parted set these
+// values.
 const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
 
-// TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator
-// pauses the driver's clients. It tries each label that selects a node. On nodes that are not paused, the
-// DaemonSet must run.
+// TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator pauses the
+// driver's clients, and that it runs on all other nodes. The test tries each label that selects a node.
 func TestPausedNodes(t *testing.T) {
 	checked := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -55,8 +54,7 @@ func TestPausedNodes(t *testing.T) {
 	}
 }
 
-// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative if the pod has no
-// node affinity.
+// nodeTerms returns the alternatives in a pod's node affinity, or one empty alternative if the pod has none.
 func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if pod.Affinity == nil {
 		return []corev1.NodeSelectorTerm{{}}

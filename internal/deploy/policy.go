@@ -15,20 +15,19 @@ import (
 // ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
 const ParametersNamespace = "gpuledger"
 
-// pluginContainers contains the names of the device plugins' containers. For NVIDIA, these are the names in
-// the static manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in
-// [sidecar.AMDContainers].
+// pluginContainers contains the names of the containers of device plugins. For NVIDIA, these are the names in the
+// static manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in [sidecar.AMDContainers].
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
-// creators contains the users that may create the pods of DaemonSets: the account of the DaemonSet
-// controller, and the account of the controller manager.
+// creators contains the users that create the pods of DaemonSets: the account of the DaemonSet controller, and the
+// account of the controller manager.
 var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
-// Errors in the policy's expressions are ignored, so that an error does not keep a device plugin from
-// starting. However, the API server rejects a pod that the policy makes invalid. Each condition therefore
-// excludes a kind of pod to which the container cannot be added.
+// The API server ignores errors in the policy's expressions, so that an error does not keep a device plugin from
+// starting. However, it rejects a pod that the policy makes invalid. So each condition excludes a kind of pod to which
+// the container cannot be added.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -48,7 +47,7 @@ func Policy() *admissionv1.MutatingAdmissionPolicy {
 	}
 }
 
-// Binding returns the binding that activates the policy and names its parameters.
+// Binding returns the binding that activates the policy and refers to its parameters.
 func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicyBinding"},
@@ -63,9 +62,8 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	}
 }
 
-// matchConstraints restricts the policy to pods in one namespace. The returned constraints name gpuledger's
-// own namespace, in which there is no device plugin. Each overlay that contains the policy replaces this
-// namespace by the namespace of its device plugin.
+// matchConstraints restricts the policy to pods in one namespace. This is gpuledger's own namespace, in which there is
+// no device plugin. Each overlay with the policy replaces it by the namespace of its device plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -83,12 +81,12 @@ func matchConstraints() *admissionv1.MatchResources {
 // pluginCondition is the name of the condition that selects the device plugin's pods.
 const pluginCondition = "is-a-device-plugin"
 
-// Together with [parameterConditions], matchConditions select the pods that get the container. All conditions
-// must be true.
+// matchConditions and [parameterConditions] select the pods that get the container. A pod must meet all of these
+// conditions.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
-		// The policy grants the host's PIDs. A user who can create pods must not get this right by copying the name
-		// of the device plugin's container.
+		// The policy grants access to the host's PIDs. A user who can create pods must not get this right by copying
+		// the name of the device plugin's container.
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
 		{Name: pluginCondition, Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
@@ -97,7 +95,7 @@ func matchConditions() []admissionv1.MatchCondition {
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
 		// shareProcessNamespace cannot be combined with hostPID.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		// In the host's network the exporter's port would be a port of the node. If another pod already uses this
+		// In the host's network, the exporter's port would be a port of the node. If another pod already used this
 		// port, such as the pod that is being replaced, the device plugin could not be scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
@@ -108,18 +106,17 @@ func matchConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// parameterConditions are the conditions that read the parameters. A webhook's match conditions cannot read
+// parameterConditions returns the conditions that read the parameters. A webhook's match conditions cannot read
 // parameters, so [sidecar.Parameters.Refuse] implements the same rules.
 func parameterConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
-		// If the container had no image, or if the name of the image contained a space, the pod would be invalid.
+		// Without an image for the container, or with a space in the image's name, the pod would be invalid.
 		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^" + sidecar.ImageName + "$')"},
-		// The kubelet cannot read a Secret with an invalid name and does not start the pod. An
-		// optional Secret may be missing, but its name must be valid.
+		// The kubelet cannot read a Secret with an invalid name, and does not start the pod. An optional Secret may be
+		// missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + sidecar.SecretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + sidecar.SecretName + "$'))"},
-		// If the parameter is missing, no node is selected, so a lost setting never extends a roll-out to more
-		// nodes.
+		// Without the parameter, no node is selected, so a lost setting never extends a roll-out to more nodes.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
@@ -127,14 +124,14 @@ func parameterConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// parameter returns the expression for a parameter's value. If the parameter is missing, the value is empty.
+// parameter returns the expression for a parameter's value, which is empty if the parameter is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
 // trimmed returns the expression for a parameter's value without leading and trailing white space.
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
-// words returns the expression for a parameter's value as a list. The items of the list are separated by
-// commas, spaces and line ends.
+// words returns the expression for the list of words in a parameter's value. Words are separated by commas, spaces and
+// line ends.
 func words(key string) string {
 	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
 }
@@ -153,15 +150,15 @@ func variables() []admissionv1.Variable {
 	}
 }
 
-// operation is one step of a JSON patch, as an expression.
+// operation is one step of a JSON patch. Both fields are expressions.
 type operation struct{ path, value string }
 
 func (o operation) String() string {
 	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
 }
 
-// mutation returns the expression for the JSON patch. The expression concatenates lists of operations. Some
-// of these lists are empty for some pods.
+// mutation returns the expression for the JSON patch. It concatenates lists of operations, some of which are empty for
+// some pods.
 func mutation() string {
 	always := []operation{
 		annotate(sidecar.InjectedBy, "MutatingAdmissionPolicy "+Name),

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOverlaysNamed checks that the table in docs/install.md names every overlay. The table must also name
-// each way of sharing a GPU for which the policy ignores the device plugin's pods.
+// TestOverlaysNamed checks the table in docs/install.md. It must contain every overlay, and each way of sharing a GPU
+// for which the policy ignores the device plugin's pods.
 func TestOverlaysNamed(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -30,9 +30,9 @@ func TestOverlaysNamed(t *testing.T) {
 	}
 }
 
-// TestReadme checks the commands in the README's table. Each command for a release must also be on a page
-// about the installation, because tests run the commands on those pages. The command must not need a clone
-// of the repository. The commands in the column "today" must build the programs first.
+// TestReadme checks the commands in the README's table. A command for a release must also be on a page about the
+// installation, because tests run the commands on those pages. It must not need a clone of the repository. A command in
+// the column "today" must build the programs first.
 func TestReadme(t *testing.T) {
 	var pages strings.Builder
 	for _, name := range []string{"README.md", "charts/gpuledger/README.md", "docs/packages.md"} {

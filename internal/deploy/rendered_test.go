@@ -28,10 +28,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// rendering is the folder into which make manifests writes.
+// rendering is the output folder of make manifests.
 const rendering = "../../bin/manifests/"
 
-// files returns the documents of every rendered file.
 func files(t *testing.T) map[string][][]byte {
 	t.Helper()
 	names, err := filepath.Glob(rendering + "*.yaml")
@@ -104,7 +103,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// arguments returns a container's arguments after replacing each $(NAME) in the same way as the kubelet.
+// arguments returns a container's arguments, in which it replaces each $(NAME) as the kubelet does.
 func arguments(c *corev1.Container) []string {
 	args := slices.Clone(c.Args)
 	for i := range args {
@@ -123,8 +122,7 @@ func imageName(image string) string {
 	return name
 }
 
-// TestLeastPrivilege checks that every container has the required restrictions and no more rights
-// than necessary.
+// TestLeastPrivilege checks that every container has the required restrictions and no unnecessary rights.
 func TestLeastPrivilege(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
@@ -170,7 +168,7 @@ func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	}
 }
 
-// checkPrivileges checks which rights a container has and which folders it can write to.
+// checkPrivileges checks the rights of a container, and the folders to which it can write.
 func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
 	s, ofPod := c.SecurityContext, pod.SecurityContext
@@ -181,8 +179,8 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	if ofPod == nil {
 		ofPod = &corev1.PodSecurityContext{}
 	}
-	// GKE opens the GPUs' device files only for privileged containers. A privileged container must be allowed to
-	// gain privileges; otherwise the API server rejects the pod.
+	// On GKE, only a privileged container may open the GPUs' device files. It must be allowed to gain privileges;
+	// otherwise the API server rejects the pod.
 	privileged := s.Privileged != nil && *s.Privileged
 	if privileged != (t.Name() == "TestLeastPrivilege/gke.yaml/gpuledger") {
 		t.Errorf("%s is privileged: %v, want this only for the exporter on GKE", c.Name, privileged)
@@ -204,7 +202,7 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
-	// Apart from the exporter, only the init containers that clean up a host run as root.
+	// Besides the exporter, only the init containers that clean up a host run as root.
 	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
 		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)
@@ -221,8 +219,7 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 }
 
-// resources returns the documents of every file that a kustomization lists, including components
-// that no overlay uses.
+// resources returns the documents of every file in a kustomization, including components that no overlay uses.
 func resources(t *testing.T) map[string][][]byte {
 	t.Helper()
 	names, err := filepath.Glob(manifests + "*/*/kustomization.yaml")
@@ -246,7 +243,7 @@ func resources(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// TestPartOf checks that every object has the label that the commands for the removal select.
+// TestPartOf checks that every object has the label with which the removal commands select objects.
 func TestPartOf(t *testing.T) {
 	objects, all := 0, files(t)
 	maps.Copy(all, resources(t))
@@ -265,8 +262,8 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestOneVersion checks that manifests and documentation name the same version everywhere. The release
-// workflow rejects another version.
+// TestOneVersion checks that the manifests and the documentation contain only one version. The release workflow rejects
+// another version.
 func TestOneVersion(t *testing.T) {
 	version := regexp.MustCompile(`gpuledger(?:-reconciler|-archive)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)|releases/download/(v[\w.-]+)`)
 	var names []string
@@ -295,7 +292,7 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestOneImage checks that an overlay names the exporter's image only once, in the field images of the
+// TestOneImage checks that an overlay contains the exporter's image only once, in the field images of the
 // kustomization. The policy's parameters and the prepull DaemonSet must use this image.
 func TestOneImage(t *testing.T) {
 	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
@@ -339,8 +336,8 @@ func TestOpenShift(t *testing.T) {
 	t.Errorf("no role binding allows %s to use nonroot-v2", account)
 }
 
-// TestPodSecurity checks that the project's namespaces set all three modes of Pod Security. If one mode is
-// not set, a cluster's default for this mode applies, and kubectl may print a warning for each workload.
+// TestPodSecurity checks that our namespaces set all three modes of Pod Security. For a mode that is not set, the
+// default of the cluster applies, and kubectl may print a warning for each workload.
 func TestPodSecurity(t *testing.T) {
 	namespaces := 0
 	for file, documents := range files(t) {
@@ -364,8 +361,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestTolerations checks that the reconciler and its clean-up can be scheduled if every node has the taint of
-// a control plane or a taint for GPUs.
+// TestTolerations checks that the reconciler and its clean-up can be scheduled if all nodes have the taint of a control
+// plane or a taint for GPUs.
 func TestTolerations(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		if w.Kind == "DaemonSet" {

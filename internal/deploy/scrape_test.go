@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// scrape contains the settings that a PodMonitor and a scrape configuration of Prometheus have in common.
+// scrape contains the settings that a PodMonitor and a scrape configuration have in common.
 type scrape struct {
 	Namespaces  []string
 	Path        any
@@ -24,9 +24,8 @@ type scrape struct {
 	Metrics     []any // relabeling rules for samples
 }
 
-// TestScrape checks that the configuration for Prometheus without the Prometheus operator has the same
-// settings as the PodMonitors, including the defaults of the operator. The configuration need not drop the
-// labels that only the operator adds.
+// TestScrape checks that the configuration for Prometheus without the operator has the same settings as the
+// PodMonitors, including the operator's defaults. It need not drop the labels that only the operator adds.
 func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {
@@ -62,8 +61,7 @@ func TestScrapedDaemonSet(t *testing.T) {
 	}
 }
 
-// scrapedDaemonSets returns DaemonSets as namespace/name. The relabeling rules of the endpoints keep only
-// the pods of these DaemonSets.
+// scrapedDaemonSets returns, as namespace/name, the DaemonSets whose pods the relabeling rules of the endpoints keep.
 func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) []string {
 	t.Helper()
 	owner := []any{"__meta_kubernetes_namespace", "__meta_kubernetes_pod_controller_name"}
@@ -91,9 +89,8 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 	return daemonSets
 }
 
-// TestHandOver checks the label instance. The series about the cluster must keep their instance after a
-// change of leader. The series about each replica must have an instance of their own. Two targets must not
-// write the same series.
+// TestHandOver checks the label instance. Series about the cluster must keep their instance after a change of leader,
+// and series about a replica must have an instance of their own. Two targets must not write the same series.
 func TestHandOver(t *testing.T) {
 	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
 	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
@@ -108,7 +105,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// podMonitors returns the PodMonitors by the job of their targets.
+// podMonitors returns the settings of the PodMonitors, by the job of their targets.
 func podMonitors(t *testing.T) map[string]scrape {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "components/podmonitor/podmonitor.yaml")
@@ -144,7 +141,6 @@ func jobOf(endpoint map[string]any) (string, scrape) {
 	}
 }
 
-// scrapeConfigs returns the configurations of manifests/prometheus/scrape.yaml.
 func scrapeConfigs(t *testing.T) []map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "prometheus/scrape.yaml")
@@ -164,9 +160,8 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	return config.ScrapeConfigs
 }
 
-// TestScrapeMachine checks the configuration for machines without Kubernetes in docs/machine.md. It may
-// differ from the configuration for a cluster only in the discovery and naming of targets, and must set the
-// same labels.
+// TestScrapeMachine checks the configuration in docs/machine.md for machines without Kubernetes. Only the discovery and
+// the naming of targets may differ from the configuration for a cluster, and both must set the same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)
@@ -196,7 +191,7 @@ func TestScrapeMachine(t *testing.T) {
 
 var capital = regexp.MustCompile("[A-Z]")
 
-// snake converts the operator's keys in a value (camel case) to the keys of Prometheus (snake case).
+// snake converts the keys in a value from the operator's form (camel case) to the form of Prometheus (snake case).
 func snake(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -213,7 +208,7 @@ func snake(value any) any {
 	return value
 }
 
-// at returns the value at a path. If a part of the path is a list, at uses the first item of the list.
+// at returns the value at a path. Of a list on the path, at uses the first item.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		if items := list(value); len(items) > 0 {
@@ -230,7 +225,7 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules except those with the given action.
+// without returns the rules whose action is not the given one.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {
@@ -241,8 +236,8 @@ func without(rules []any, action string) []any {
 	return others
 }
 
-// TestClusterPodMonitoring checks that Google's collector scrapes the jobs of the PodMonitors and
-// keeps the labels of their series.
+// TestClusterPodMonitoring checks that Google's collector scrapes the same jobs as the PodMonitors and keeps the labels
+// of their series.
 func TestClusterPodMonitoring(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/clusterpodmonitoring/clusterpodmonitoring.yaml")
 	check(t, err)

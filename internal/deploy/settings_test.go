@@ -15,7 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// withTests renders the chart with the objects of helm test.
+// withTests renders the chart, including the objects of helm test.
 func withTests(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--kube-version=1.37.0"}, args...)...)
@@ -23,8 +23,7 @@ func withTests(t *testing.T, args ...string) map[string]any {
 	return objects(t, text)
 }
 
-// podsOf returns the pods of all workloads, and the pod of helm test, by the kind and name of the object that
-// defines them.
+// podsOf returns the pods of all workloads and of helm test, by the kind and name of the object that defines them.
 func podsOf(t *testing.T, all map[string]any) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := make(map[string]corev1.PodTemplateSpec)
@@ -58,8 +57,8 @@ var everyPod = []string{
 	"--set=image.pullPolicy=Never",
 }
 
-// TestChartRegistry checks that a single value moves every image to another registry. The rule for image references
-// applies: the first part of a reference is a registry if it contains a dot or a port, or if it is localhost.
+// TestChartRegistry checks that a single value moves every image to another registry. As in all image references, the
+// first part is a registry if it contains a dot or a port, or is localhost.
 func TestChartRegistry(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0a", 32)
 	tests := []struct {
@@ -107,7 +106,7 @@ func TestChartRegistry(t *testing.T) {
 }
 
 // TestChartPullSecrets checks that all pods have the pull secrets from the chart's values and from the global values.
-// Both forms in which charts write pull secrets must be accepted.
+// The chart must accept both forms in which charts write pull secrets.
 func TestChartPullSecrets(t *testing.T) {
 	set := []string{"--set-json=imagePullSecrets=" + `[{"name": "ours"}]`, "--set-json=global.imagePullSecrets=" + `["theirs", {"name": "ours"}, {"name": "more"}]`}
 	want := []corev1.LocalObjectReference{{Name: "ours"}, {Name: "theirs"}, {Name: "more"}}
@@ -122,8 +121,8 @@ func TestChartPullSecrets(t *testing.T) {
 	}
 }
 
-// TestChartTypes checks that values of a wrong type or format are rejected with their path, and
-// that correct values are accepted.
+// TestChartTypes checks that values of a wrong type or format are rejected, with their path, and that correct values
+// are accepted.
 func TestChartTypes(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	tests := []struct{ key, value, want string }{
@@ -195,7 +194,7 @@ func TestChartTypes(t *testing.T) {
 	}
 }
 
-// TestChartArchivePod checks the settings of the archive's pod that have the same names in other charts.
+// TestChartArchivePod checks the settings of the archive's pod that have the same names as in other charts.
 func TestChartArchivePod(t *testing.T) {
 	base := []string{"--set=archive.enabled=true"}
 	all := withTests(t, append(base, "--set-json=archive="+`{
@@ -245,8 +244,8 @@ func TestChartSELinux(t *testing.T) {
 	}
 }
 
-// TestArchiveEgress checks that the network policy opens the ports of all addresses that the archive connects to, for
-// each value that can contain an address.
+// TestArchiveEgress checks, for each value that can contain an address, that the network policy opens the port of the
+// address.
 func TestArchiveEgress(t *testing.T) {
 	ports := func(t *testing.T, set string) []int32 {
 		args := []string{"--set=archive.enabled=true,networkPolicy.enabled=true"}

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// These are the schemas of strings with a format. Where the default is an empty string, an empty string is
-// also valid.
+// Schemas of strings with a format. If the default is an empty string, an empty string is also valid.
 type (
 	absolutePath string
 	duration     string // duration in the format of Prometheus
@@ -24,7 +23,7 @@ type (
 	name         string // name of a Kubernetes object
 )
 
-// These are types of objects of the Prometheus operator and of this chart.
+// Objects of the Prometheus operator and of this chart.
 type (
 	namedSecret struct {
 		Name name `json:"name"`
@@ -33,7 +32,7 @@ type (
 		Name     name         `json:"name"`
 		HostPath absolutePath `json:"hostPath"`
 	}
-	// owner lists the kinds of one API group that own pods.
+	// owner contains an API group, and those of its kinds that own pods.
 	owner struct {
 		Group     string   `json:"group"`
 		Resources []string `json:"resources"`
@@ -67,9 +66,8 @@ type (
 	}
 )
 
-// settingTypes contains the types of those settings whose default does not show the type. The key is the
-// last key of the setting. If the last key is ambiguous, the key is the whole name. The value is a schema or
-// a value of a Go type.
+// settingTypes contains the type of each setting whose default does not show it. The key is the last key of the setting
+// or, if that is ambiguous, the whole name. The value is a schema or a value of a Go type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},
@@ -122,10 +120,10 @@ var settingTypes = map[string]any{
 	"updateStrategy":              appsv1.DaemonSetUpdateStrategy{},
 }
 
-// quantity is the format of a resource.Quantity. It excludes signs, because no setting may be negative.
+// quantity is the format of a resource.Quantity without a sign, because no setting may be negative.
 const quantity = `^([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// leaves contains the schemas of those Go types for which the schema is not derived from the fields.
+// leaves contains the schemas of Go types whose schema does not follow from their fields.
 var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},
@@ -150,7 +148,7 @@ func choice[S ~string](values ...S) *schema {
 	return s
 }
 
-// types collects the schemas of structs, by name.
+// types collects the schemas of structs by name.
 type types map[string]*schema
 
 // of returns the schema of a Go type of the Kubernetes API. A field without omitempty is required.
@@ -209,7 +207,6 @@ func (d types) addFields(s *schema, t reflect.Type) error {
 	return nil
 }
 
-// property returns the schema of a setting.
 func (d types) property(v *Value) (*schema, error) {
 	kind, ok := settingTypes[v.Name()]
 	if !ok {

@@ -27,8 +27,8 @@ var (
 	choices   = regexp.MustCompile(` ?One of: (.+)\.$`)
 )
 
-// Values parses the chart's values.yaml. Every default is on the line of its key, and every setting
-// has a comment above it.
+// Values parses the chart's values.yaml. Every default must be on the line of its key, and every setting must have a
+// comment above it.
 func Values(text []byte) ([]Value, error) {
 	var values []Value
 	var path, comment []string
@@ -94,12 +94,11 @@ type schema struct {
 	Definitions types              `json:"definitions,omitempty"`
 }
 
-// rejected lists settings that other charts support. A template of this chart rejects them with an error
-// message.
+// rejected lists settings of other charts that a template of this chart rejects with an error message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
-// Schema returns the JSON schema of the chart's values. The schema rejects unknown keys. The exceptions are
-// maps such as labels, and global, because Helm passes global to all charts of a release.
+// Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as labels, and in
+// global, because Helm passes global to all charts of a release.
 func Schema(values []Value) ([]byte, error) {
 	root := section("")
 	root.Version = "http://json-schema.org/draft-07/schema#"

@@ -62,8 +62,8 @@ func TestInvalidValues(t *testing.T) {
 	}
 }
 
-// TestSchemaTypes checks that a list or map without a type in settingTypes is an error, and that the schema
-// for a type of the Kubernetes API lists the type's fields.
+// TestSchemaTypes checks that a list or map without a type in settingTypes is an error, and that the schema of a type
+// of the Kubernetes API lists its fields.
 func TestSchemaTypes(t *testing.T) {
 	for text, want := range map[string]string{"# A list.\nothers: []\n": "", "# A list.\ntolerations: []\n": `"tolerationSeconds"`} {
 		values, err := deploy.Values([]byte(text))
@@ -75,7 +75,8 @@ func TestSchemaTypes(t *testing.T) {
 	}
 }
 
-// TestQuantity checks the format of quantities against the Kubernetes parser. The format excludes signs.
+// TestQuantity compares the format of quantities with the Kubernetes parser, except for signs, which the format
+// excludes.
 func TestQuantity(t *testing.T) {
 	values, err := deploy.Values([]byte("# Resources.\nresources: {}\n"))
 	check(t, err)

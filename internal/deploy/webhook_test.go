@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestFence checks the policy that limits the changes of the reconciler. The policy must compare every field
-// of a webhook configuration except caBundle.
+// TestFence checks the policy that limits how the reconciler may change a webhook configuration. The policy must
+// compare every field except caBundle.
 func TestFence(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/webhook/fence.yaml")
 	check(t, err)
@@ -40,7 +40,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestNodeFence checks the policy that limits the changes of Nodes by the reconciler. The policy must compare every field
+// TestNodeFence checks the policy that limits how the reconciler may change Nodes. The policy must compare every field
 // of the status except the conditions, which it filters.
 func TestNodeFence(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/reconciler/fence.yaml")
@@ -61,8 +61,8 @@ func TestNodeFence(t *testing.T) {
 	}
 }
 
-// TestSameConditions checks that the webhook has the policy's rules and all conditions that do not read
-// parameters. The API server's limit is 64 conditions.
+// TestSameConditions checks that the webhook has the policy's rules, and all conditions that do not read parameters.
+// The API server permits up to 64 conditions.
 func TestSameConditions(t *testing.T) {
 	policy, webhook := deploy.Policy().Spec, deploy.Webhook().Webhooks[0]
 	var want []admissionv1.MatchCondition

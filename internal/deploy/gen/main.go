@@ -1,5 +1,5 @@
-// Gen writes the files in manifests/ that contain the exporter's container or the rules. It also writes the
-// schema and the table of the Helm chart's values. The rules become objects of the Prometheus operator.
+// Gen writes the files in manifests/ that contain the exporter's container or the rules. The rules become objects of
+// the Prometheus operator. Gen also writes the schema and the table of the Helm chart's values.
 package main
 
 import (
@@ -57,8 +57,8 @@ func write(folder string) error {
 	return nil
 }
 
-// rules writes the kustomize component for the rules in a folder, with one object for each file of rules. It
-// first removes the output of earlier runs.
+// rules writes the kustomize component for the rules in a folder, with one object for each file of rules. Before that,
+// it removes the output of earlier runs.
 func rules(component, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil {
@@ -89,11 +89,10 @@ func rules(component, folder string) error {
 	return save(filepath.Join(component, "kustomization.yaml"), text)
 }
 
-// tableMark is the line in the chart's README after which the table of values begins.
+// tableMark is the line in the chart's README before the table of values.
 const tableMark = "<!-- The rest is written by go generate ./internal/deploy from values.yaml. -->\n"
 
-// chart writes the schema of the chart's values. It also writes the table of these values at the end of the
-// README.
+// chart writes the schema of the chart's values. At the end of the README, it writes the table of these values.
 func chart(folder string) error {
 	text, err := os.ReadFile(filepath.Join(folder, "values.yaml"))
 	if err != nil {
