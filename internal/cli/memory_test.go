@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestGroupLimit checks that the lowest limit of a cgroup and its parents is found, in both cgroup
-// versions.
+// TestGroupLimit checks that, in both cgroup versions, the lowest limit of a cgroup and its parents is found.
 func TestGroupLimit(t *testing.T) {
 	tests := []struct {
 		name, groups string
@@ -50,7 +49,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit checks that Go's memory limit is taken into account.
+// TestMemoryLimit checks that the program also considers Go's memory limit.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(1 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })

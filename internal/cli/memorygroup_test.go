@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // noGroup is the exit status of tools/limit-memory if it cannot create a cgroup.
 const noGroup = 75
 
-// TestLimitMemory runs a program in a real cgroup with the memory limits of the containers. Go's limit must
-// be 100 of 128 MiB, and 448 of 512 MiB.
+// TestLimitMemory runs a program in a real cgroup with the memory limits of the containers. Go's limit must be 100 MiB
+// of 128 MiB, and 448 MiB of 512 MiB.
 func TestLimitMemory(t *testing.T) {
 	for _, tt := range []struct{ group, env, want string }{
 		{"128M", "", "100"}, {"512M", "", "448"}, {"4096M", "", "3584"}, {"32M", "", "16"}, {"512M", "77MiB", "77"},

@@ -89,7 +89,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// writeMode writes a file with the given mode, independently of the umask.
+// writeMode writes a file with the given mode, regardless of the umask.
 func writeMode(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte("secret"), 0o600))

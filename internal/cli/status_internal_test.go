@@ -12,8 +12,8 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// TestStatusLine checks that text is written above the status line, and that the line changes at
-// most ten times a second.
+// TestStatusLine checks that output is written above the status line, and that the line changes at most ten times a
+// second.
 func TestStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

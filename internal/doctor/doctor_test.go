@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor"
 )
 
-// kubectl writes a script that replaces kubectl. The script logs its arguments and responds like an API
-// server without Nodes.
+// kubectl writes a script that replaces kubectl. It logs its arguments and responds like an API server without Nodes.
 func kubectl(t *testing.T, script string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +34,7 @@ func run(t *testing.T, program string, args ...string) (status int, out, errors 
 	return status, o.String(), e.String()
 }
 
-// TestFlags checks that flags are passed to kubectl, and that the flag --kubectl has precedence over
+// TestFlags checks that the program passes flags on to kubectl, and that the flag --kubectl has precedence over
 // $KUBECTL.
 func TestFlags(t *testing.T) {
 	program, log := kubectl(t, answers)
@@ -89,7 +88,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHelp checks that --help prints the usage.
 func TestHelp(t *testing.T) {
 	status, out, errors := run(t, "", "--help")
 	if status != 0 || errors != "" || !strings.Contains(out, "Exit status: 0") || !strings.Contains(out, "-kubeconfig file") {

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCounts compares sums over links with counts that were computed by hand. The test covers four events: a
-// link restarts, a link is not reported, the driver is loaded again, and an exporter continues its saved counts
-// although it reads them late.
+// TestCounts compares sums over links with counts that were computed by hand, in four cases: a link restarts, a link is
+// not reported, the driver is loaded again, and an exporter continues its saved counts although it reads them late.
 func TestCounts(t *testing.T) {
 	links := func(values ...int) (read []gpu.Counter) {
 		for link, n := range values {

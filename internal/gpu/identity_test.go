@@ -89,8 +89,8 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentitySerials draws serial numbers in the formats of vendors. Identity must accept each
-// of these numbers, unless the number repeats one character.
+// TestIdentitySerials draws serial numbers in the formats of vendors. Identity must accept each of them, unless it
+// consists of one repeated character.
 func TestIdentitySerials(t *testing.T) {
 	const (
 		digits  = "0123456789"

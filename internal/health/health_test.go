@@ -37,9 +37,9 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains the immediate action from NVIDIA's XID catalogue for each XID error with advice. The advice for
-// other errors is ok. For XID 48 the catalogue names a workflow, which begins with RESET_GPU. The workflows for NVLink
-// errors require registers from the kernel log. The action for XID 154 requires text from the kernel log.
+// catalogue contains, for each XID error with advice, the immediate action in NVIDIA's XID catalogue. The advice for
+// all other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The workflows for
+// NVLink errors need registers from the kernel log, and the action for XID 154 needs text from it.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -47,8 +47,8 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs compares the advice for each XID error with NVIDIA's catalogue. It checks the advice before a reset, after
-// a reset, and after the error has recurred.
+// TestXIDs compares the advice about each XID error with NVIDIA's catalogue: before a reset, after a reset, and when
+// the error has recurred.
 func TestXIDs(t *testing.T) {
 	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
@@ -79,7 +79,7 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestFindings checks one finding at a time, and the worst advice for the node.
+// TestFindings checks each finding separately, and the worst advice for the node.
 func TestFindings(t *testing.T) {
 	tests := map[string]struct {
 		change func(*gpu.Snapshot, *gpu.GPU)
@@ -181,9 +181,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestClocks checks the comparison between the clocks of the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is
-// 1.7 GHz, and four fifths of this median are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four
-// fifths of this median are exactly 1.44 GHz.
+// TestClocks checks the comparison of clocks between the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7
+// GHz, and four fifths of it are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four fifths of it are
+// exactly 1.44 GHz.
 func TestClocks(t *testing.T) {
 	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
 	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}

@@ -29,7 +29,7 @@ func snapshot() *gpu.Snapshot {
 	}
 }
 
-// TestRoundTrip checks that a decoded page equals the encoded page, except for MIG instances.
+// TestRoundTrip checks that a page does not change when it is encoded and decoded, except for MIG instances.
 func TestRoundTrip(t *testing.T) {
 	want := inventory.New(snapshot())
 	written := inventory.New(snapshot())
@@ -50,8 +50,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothing checks that there is a page for a node without GPUs. It also checks that the page
-// shows whether the driver responds.
+// TestNothing checks that a node without GPUs has a page, and that it shows whether the driver responds.
 func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}
@@ -126,8 +125,8 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no response of an exporter crashes the program, and that an accepted page
-// does not change when it is encoded and decoded again.
+// FuzzDecode checks that no response of an exporter crashes the program, and that encoding and decoding an accepted
+// page again does not change it.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(inventory.New(snapshot()))
 	if err != nil {
@@ -155,7 +154,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode measures the time to decode the page of a node with 8 GPUs.
+// BenchmarkDecode decodes the page of a node with 8 GPUs.
 func BenchmarkDecode(b *testing.B) {
 	s := snapshot()
 	for len(s.GPUs) < 8 {

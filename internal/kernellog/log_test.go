@@ -94,8 +94,7 @@ func (r *reads) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-// TestRecords reads a log in which the oldest records were overwritten. The log also contains an error
-// from 10 minutes ago.
+// TestRecords reads a log whose oldest records were overwritten. It also contains an error from 10 minutes ago.
 func TestRecords(t *testing.T) {
 	l := newLog("kmsg")
 	log := reads{

@@ -28,7 +28,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// FuzzValid checks that any string is converted to a valid label value, and that a valid value is not changed.
+// FuzzValid checks that any string becomes a valid label value, and that a valid value does not change.
 func FuzzValid(f *testing.F) {
 	f.Add("train-0")
 	f.Add(strings.Repeat("\xf0\x9f\x98", 100))

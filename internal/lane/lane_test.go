@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// after returns a function that returns 7 after the duration d.
+// after returns a function that waits for a time and then returns 7.
 func after(d time.Duration) func() int {
 	return func() int {
 		time.Sleep(d)
@@ -31,8 +31,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestLate checks a result that is late. Take waits for the result once. After that, each
-// call of Take returns immediately until the result is ready.
+// TestLate checks a late result. The first call of Take waits for it. After that, each call returns immediately until
+// the result is ready.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lane.Lane[int]

@@ -20,8 +20,8 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// TestPairs checks that Shared returns the same pair for equal labels, that New returns a new
-// pair, and that both functions make values valid.
+// TestPairs checks that Shared returns the same pair for equal labels, that New returns a new pair, and that both make
+// values valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")
@@ -43,7 +43,7 @@ func TestManyPairs(t *testing.T) {
 	}
 }
 
-// TestCheck checks that a missing label, an additional label and a wrong label name are reported.
+// TestCheck checks the errors for a missing label, an additional label and a wrong label name.
 func TestCheck(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {
@@ -68,8 +68,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConstant checks that names and values may be in any order, that a mistake makes the scrape
-// fail, and that MustHave finds the mistake.
+// TestConstant checks that names and values may be in any order, and that a mistake makes the scrape fail and is found
+// by MustHave.
 func TestConstant(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {

@@ -25,8 +25,8 @@ func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	return s
 }
 
-// TestFile checks that the file is written after two equal readings with other labels, and before the file expires.
-// While the driver does not respond, the labels in the file must not change.
+// TestFile checks that the file is written after two equal readings with other labels, and before it expires. While the
+// driver does not respond, the labels in the file must not change.
 func TestFile(t *testing.T) {
 	up := gpu.Driver{}
 	synctest.Test(t, func(t *testing.T) {
@@ -69,8 +69,7 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFailure checks that an error is logged once if the directory is missing, and that the file is written when the
-// directory exists.
+// TestFailure checks that a missing directory is logged once, and that the file is written when the directory exists.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		directory, log := filepath.Join(t.TempDir(), "features.d"), &bytes.Buffer{}
@@ -91,8 +90,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// run runs the loop of a File until the test ends. If timers are due at the same time, the timer of the loop fires
-// before the timers of the test.
+// run runs the loop of a File until the test ends. If timers are due at the same time, the loop's timer fires before
+// the timers of the test.
 func run(t *testing.T, f *nfd.File) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

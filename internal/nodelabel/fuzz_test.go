@@ -22,8 +22,8 @@ var (
 )
 
 // FuzzDesired checks the labels and the annotation for any inventory without contradictions. All keys and values must
-// be legal, every key must have the prefix of the rules, and the annotation must have at most 4 kB. The result must not
-// depend on the order of the GPUs.
+// be valid, every key must have the prefix of the rules, and the annotation must have at most 4 kB. The order of the
+// GPUs must not matter.
 func FuzzDesired(f *testing.F) {
 	f.Add("1653924020800 1653924020801", "1821225190819", "00000000:1B:00.0 00000000:43:00.0", "gpu-node-17", uint64(1))
 	f.Add("N/A \xff\x00< 0000000000000", "N/A \"c\" /", "a A a", "", uint64(2))
@@ -63,7 +63,7 @@ func FuzzDesired(f *testing.F) {
 	})
 }
 
-// nth returns one of the words of s.
+// nth returns the i-th word of s, modulo the number of words.
 func nth(s string, i int) string {
 	words := strings.Split(s, " ")
 	return words[i%len(words)]

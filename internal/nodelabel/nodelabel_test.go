@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// machine returns a page with n equal GPUs in the order of their PCI addresses. edit changes each
-// GPU.
+// machine returns a page with n equal GPUs in the order of their PCI addresses, each changed by edit.
 func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, DriverUp: true, Node: gpu.Node{ChassisSerial: "DMI-7", SystemUUID: "4c4c4544-0051"}}
 	for i := range n {
@@ -126,7 +125,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID checks that the labels are equal to gpuid's labels for the same machines.
+// TestGPUID checks that, for the same machines, the labels equal gpuid's labels.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })
@@ -226,7 +225,7 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// TestAnnotationIsCut checks that an annotation that cannot hold all GPUs contains the number of omitted GPUs.
+// TestAnnotationIsCut checks that an annotation without room for all GPUs contains the number of omitted GPUs.
 func TestAnnotationIsCut(t *testing.T) {
 	page := machine(64, func(i int, g *inventory.GPU) { g.UUID = fmt.Sprintf("GPU-%08d-b3c7-42f9-81f5-1d1c45f0a2c9", i) })
 	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}.Desired("n", page).Annotations["gpuledger.io/inventory"]

@@ -22,8 +22,8 @@ import (
 
 var created = time.Unix(1_790_000_000, 0)
 
-// archive writes the archive for a target of the project's Dockerfile. Each copied file contains
-// its own name, and the copied folder contains a folder, a program and a symbolic link.
+// archive writes the archive of a target in our Dockerfile. Each copied file contains its own name. The copied folder
+// contains a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")
@@ -63,8 +63,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// unpack returns the contents of the files and the targets of the links in a tar file, by name.
-// Each name ends with a space and the mode. In the name of a folder, a slash precedes the space.
+// unpack returns the contents of the files and the targets of the links in a tar file. The key is the name, a space and
+// the mode; a folder's name ends with a slash.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -87,7 +87,7 @@ func unpack(t *testing.T, r io.Reader) map[string]string {
 	}
 }
 
-// layout reads the blobs of an archive and checks their digests and sizes.
+// layout contains the blobs of an archive, with checked digests and sizes.
 type layout map[string]string
 
 func (l layout) get(t *testing.T, d map[string]any) string {
@@ -204,8 +204,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestParseStageErrors checks that ParseStage rejects a stage if the resulting image would differ
-// from Docker's image.
+// TestParseStageErrors checks that ParseStage rejects a stage if the resulting image would differ from an image that Docker builds.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},
@@ -226,7 +225,7 @@ func TestParseStageErrors(t *testing.T) {
 	}
 }
 
-// TestSource checks to which local paths the builder's paths are mapped.
+// TestSource checks the local path for each path in the builder.
 func TestSource(t *testing.T) {
 	files := map[string]string{
 		"/src/LICENSE": "repository/LICENSE", "/src/bin/p": "programs/p", "/root-filesystem": "programs/root-filesystem", "/etc/own": "/etc/own",

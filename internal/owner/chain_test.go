@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// word is a resolver that accepts processes with a cgroup that contains a given word.
+// word is a resolver that accepts processes whose cgroup contains a word.
 type word struct {
 	word   string
 	calls  int
@@ -33,7 +33,7 @@ func (w *word) Resolve(p owner.Process) func() owner.Answer {
 	}
 }
 
-// machine combines a chain and a /proc tree.
+// machine is a chain with its /proc tree.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -76,8 +76,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder checks that a process gets its owner from the first resolver that accepts it. If no
-// resolver accepts the process, the process must belong to the host.
+// TestOrder checks that a process gets its owner from the first resolver that accepts it, and that it belongs to the
+// host if no resolver accepts it.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)
@@ -97,8 +97,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFinal checks that a resolver is called until its answer is final, even for a process that
-// ended.
+// TestFinal checks that a resolver is called until its answer is final, even after the process has ended.
 func TestFinal(t *testing.T) {
 	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}
 	w := &word{word: "pod", answer: func(n int) owner.Answer { return answers[n-1] }}

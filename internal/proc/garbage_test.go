@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestStatLeavesLittle limits the number of allocations by Stat. A poll reads thousands of
-// processes, so the content of each file must stay on the stack. Stat allocates only two
-// forms of the file name, and the process name.
+// TestStatLeavesLittle limits the allocations of Stat. A poll reads thousands of processes, so the content of each file
+// must stay on the stack. Only two forms of the file name and the process name may be allocated.
 func TestStatLeavesLittle(t *testing.T) {
 	tree := Tree{"/proc"}
 	pid := uint32(os.Getpid())

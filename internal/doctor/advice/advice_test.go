@@ -18,13 +18,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// server serves the objects in a file as an API server would.
+// server serves the objects in a file, as an API server would.
 type server struct {
 	Version, Policies string
 	Groups            map[string][]string
 	Objects           []map[string]any
-	// page is the maximum number of objects on a page. The maximum is small, so that lists have several
-	// pages.
+	// page is the maximum number of objects on a page. It is small, so that lists have several pages.
 	page int
 }
 
@@ -125,8 +124,7 @@ func selected(o, m map[string]any, query url.Values) bool {
 
 var options = advice.Options{Namespace: "gpuledger", Release: "0.1.0"}
 
-// clusters lists the clusters in testdata, with the rows of the table in docs/install.md that fit each
-// cluster.
+// clusters lists the clusters in testdata. Each has the rows of the table in docs/install.md that fit it.
 var clusters = map[string]struct {
 	rows, overlays string
 	// values are the chart values for the first row.
@@ -156,7 +154,7 @@ var clusters = map[string]struct {
 	"hami":         {rows: "HAMi", overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
 	"talos":        {rows: "Talos", overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
 	"k0s":          {rows: "k0s", overlays: "standalone+k0s", values: "kubeletPath=/var/lib/k0s/kubelet"},
-	// In this cluster, the kubelet's usual directory is a link to the real directory.
+	// In this cluster, the kubelet's usual directory is a link to another directory.
 	"microk8s": {
 		rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar devicePlugin.namespace=gpu-operator-resources",
 	},
@@ -237,7 +235,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// checkLines checks that a line exceeds the width only if a single word does.
+// checkLines checks that no line exceeds the width, unless a single word is too long.
 func checkLines(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
@@ -264,12 +262,12 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestUnread checks that documents that cannot be read are listed in the report, and that they change the
-// exit status. If the version or the Nodes cannot be read, there must be an error instead of a report.
+// TestUnread checks documents that cannot be read. The report must list them, and the exit status must change. If the
+// version or the Nodes cannot be read, there must be an error instead of a report.
 func TestUnread(t *testing.T) {
 	for _, tt := range []struct {
 		path string
-		// want is a part of the report. If there is no report, it is a part of the error.
+		// want is a part of the report or, if there is none, of the error.
 		want string
 		fail bool
 	}{
@@ -306,8 +304,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestMany checks that the report lists only ten of a thousand Nodes in a group, and that it lists all of
-// these Nodes with --all.
+// TestMany checks that the report lists only ten of a thousand Nodes in a group, or all of them with --all.
 func TestMany(t *testing.T) {
 	s := load(t, "own-states")
 	s.page = 500

@@ -17,13 +17,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// commandLine matches a line of a command or its continuation. The line consists of words and of
-// the program's quoted constants. The words contain no character that a shell interprets. The
-// line may end with a backslash.
+// commandLine matches a line of a command or its continuation. It consists of words and of the program's quoted
+// constants, and may end with a backslash. The words contain no character that a shell interprets.
 var commandLine = regexp.MustCompile(`^ +(\$ )?([A-Za-z0-9._/=:-]+|"github\.com/gpuledger/gpuledger//manifests/overlays/[a-z-]+\?ref=v0\.1\.0"|'\{"data":\{"nodes":"\*"\}\}'|sidecar\.nodes='\*'| )+( \\)?$`)
 
-// FuzzRead checks that, for any objects, the report contains only printable characters, and that
-// its commands contain no character that a shell interprets.
+// FuzzRead checks the report about any objects: it must contain only printable characters, and its commands must
+// contain no character that a shell interprets.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(f, err)
@@ -56,7 +55,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// harmless reads the objects of a server, checks the report and returns it.
+// harmless reads the objects of a server, checks the report, and returns it.
 func harmless(t *testing.T, s *server) string {
 	t.Helper()
 	cluster, err := advice.Read(s.get)
@@ -80,7 +79,7 @@ func harmless(t *testing.T, s *server) string {
 	return out.String()
 }
 
-// hostile contains values that replace values in the objects.
+// hostile contains replacements for values in the objects.
 var hostile = []any{
 	nil, 7, -1.5, true, "", "\x1b[2J\x1b[31m", "$(id)", "--all", "`id`; rm -rf /", "a\nb", "\u202egpu", "gpu-1", "true", strings.Repeat("x", 100000),
 	[]any{},
@@ -156,8 +155,7 @@ func leaf(v any) bool {
 	return true
 }
 
-// FuzzDocument checks that any response to any request leads to an error or to a report with a
-// nonzero exit status.
+// FuzzDocument checks that any response to any request leads to an error, or to a report with a nonzero exit status.
 func FuzzDocument(f *testing.F) {
 	f.Add("/api/v1/nodes", []byte(`{"items": [null, 1, {}, {"metadata": null}, {"metadata": {"name": 7}}], "metadata": {"continue": "again"}}`))
 	f.Add("/apis", []byte(`{"groups": [{"name": "admissionregistration.k8s.io"}, null]}`))

@@ -40,7 +40,7 @@ func table(t *testing.T) (rows [][]string) {
 	return rows[1:] // without the table's heading
 }
 
-// unreached contains the rows that fit no cluster in testdata, with the reason why no cluster fits.
+// unreached contains the rows that fit no cluster in testdata, with the reason.
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
 	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
@@ -48,8 +48,8 @@ var unreached = map[string]string{
 	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 
-// TestRows checks that the program has the same rows as docs/install.md, and that testdata contains
-// a cluster with the overlay of each row.
+// TestRows checks that the program and docs/install.md have the same rows, and that testdata contains a cluster for the
+// overlay of each row.
 func TestRows(t *testing.T) {
 	documented := table(t)
 	var names []string
@@ -89,8 +89,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestOverlays checks that each overlay exists, and that its values are the chart values that
-// create the same objects.
+// TestOverlays checks that each overlay exists, and that the chart creates the same objects with the overlay's values.
 func TestOverlays(t *testing.T) {
 	for overlay, got := range advice.OverlayValues() {
 		if _, err := os.Stat("../../../manifests/overlays/" + overlay); err != nil {
@@ -119,8 +118,8 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// TestNamed checks the program's table of DaemonSets. For each overlay with a policy, the table must contain
-// the DaemonSet that the overlay sets in the reconciler's argument.
+// TestNamed checks the program's table of DaemonSets. For each overlay with a policy, it must contain the DaemonSet in
+// the reconciler's argument.
 func TestNamed(t *testing.T) {
 	exporters := regexp.MustCompile(`name: EXPORTERS\n\s+value: (\S+)`)
 	got := make(map[string]string)
@@ -138,8 +137,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestLabels checks that the program's labels for Nodes with GPUs are exactly the labels that the overlays
-// and the component prepull select.
+// TestLabels checks that the program's labels for Nodes with GPUs are exactly the labels that select nodes in the
+// overlays and in the component prepull.
 func TestLabels(t *testing.T) {
 	want := make(map[string]bool)
 	files, err := filepath.Glob("../../../manifests/*/*/*.yaml")
@@ -152,9 +151,8 @@ func TestLabels(t *testing.T) {
 			want[string(match[1])] = true
 		}
 	}
-	// These keys are not labels for Nodes with GPUs. Some of these keys belong to taints, to the reconciler's
-	// Nodes and to the policy's namespaces. The other keys identify the type of a Node whose capacity contains
-	// GPUs.
+	// These keys are not labels of Nodes with GPUs. Some belong to taints, to the reconciler's Nodes or to the policy's
+	// namespaces. The others contain the type of a Node whose capacity contains GPUs.
 	for _, key := range []string{"amd.com/gpu", "nvidia.com/gpu", "node-role.kubernetes.io/control-plane", "kubernetes.io/metadata.name", "node.kubernetes.io/instance-type"} {
 		delete(want, key)
 	}
@@ -170,9 +168,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// conditions contains the policy's expressions that conditions.go implements. If an expression in the policy
-// changes, change conditions.go first. test/e2e/deploy compares the results of conditions.go and of the
-// policy for real pods.
+// conditions contains the policy's expressions that conditions.go implements. Before you change an expression here,
+// change conditions.go. test/e2e/deploy compares the results of conditions.go and of the policy for real pods.
 var conditions = map[string]string{
 	"created-by-the-daemonset-controller": "request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']",
 	"owned-by-a-daemonset":                "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))",
@@ -229,8 +226,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestExporterSet checks that the program recognises the DaemonSet in the manifests as the
-// exporter's own DaemonSet.
+// TestExporterSet checks that the program recognises the DaemonSet from the manifests as the exporter's own DaemonSet.
 func TestExporterSet(t *testing.T) {
 	d := deploy.DaemonSet()
 	s := load(t, "well")
