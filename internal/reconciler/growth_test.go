@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// growthSize is the smaller number of Nodes and pods.
+	// The first run has growthSize Nodes or pods, and the second run has twice as many.
 	growthSize = 200
-	// maxGrowth is the maximum factor by which the executions of a statement may grow for twice as many Nodes and pods.
-	// The factor is 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
+	// maxGrowth is the permitted factor between the executions of a statement in the two runs. The factor is 2 for work
+	// per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
 	maxGrowth = 2.5
-	// chance is the number of additional executions that are permitted: one for each Node or pod of the larger number. Some
-	// statements are executed at most once for a pod, but how often depends on the order of goroutines.
+	// chance is the number of additional executions that are permitted: one for each Node or pod of the second run. The
+	// order of goroutines determines how often some statements are executed, which is at most once per pod.
 	chance = 2 * growthSize
 )
 
-// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test that uses a
-// simulated clock, first with a number of Nodes or pods, and then with twice this number. It compares how often each
-// statement was executed in the two runs. The instrumentation for coverage counts the executions, so no time is
-// measured.
+// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test with a
+// simulated clock twice, the second time with twice as many Nodes or pods, and compares how often each statement was
+// executed. The instrumentation for coverage counts the executions, so the result does not depend on time.
 func TestGrowth(t *testing.T) {
 	for _, tt := range []struct{ name, folder, test string }{
 		{"nodes", "nodes", "TestLargeFleet"},
@@ -54,7 +53,7 @@ func TestGrowth(t *testing.T) {
 }
 
 // TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. The cold start of a
-// larger cluster includes more scrapes, so each scrape must be cheap.
+// larger cluster takes more scrapes, so each scrape must be cheap.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -74,7 +73,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 	}
 }
 
-// counting builds the tests of a package with instrumentation that counts the executions of each statement.
+// counting builds the tests of a package so that they count the executions of each statement.
 func counting(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "test")
@@ -94,7 +93,7 @@ func executions(t *testing.T, binary, test string, flags ...string) map[string]i
 	}
 	ran := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
-		// Each line of a coverage profile has the format FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
+		// A line of a coverage profile has the format FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
 			continue // the first line contains the mode

@@ -32,7 +32,7 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseIsReleasedLast checks that the Lease is held at shutdown until the term and its last write have ended.
+// TestLeaseIsReleasedLast checks that, at shutdown, the Lease is held until the term and its last write have ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -63,8 +63,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease checks that a leader that cannot renew the Lease ends its term before another leader can begin a term.
-// The replica must then wait for the Lease again.
+// TestLostLease checks that a leader that cannot renew the Lease ends its term before another leader can begin one.
+// Then the replica must wait for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -155,8 +155,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease checks that a leader ends its term before another leader can begin a term, even if the renewals
-// hang. The test is needed because client-go's elector waits until its requests return.
+// TestHangingLease checks that a leader ends its term before another leader can begin one, even if the renewals hang:
+// client-go's elector waits until its requests return.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -191,8 +191,8 @@ func TestHangingLease(t *testing.T) {
 	})
 }
 
-// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases the Lease only after its
-// term has ended.
+// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases it only after its term has
+// ended.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

@@ -21,8 +21,8 @@ import (
 const host = "gpuledger-webhook.gpuledger.svc"
 
 // TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority must always
-// accept the certificate, even if the client's clock is a day slow or a month fast. Each certificate must be used for
-// two months.
+// accept the certificate, even if its clock is a day slow or a month fast. Each certificate must be used for two
+// months.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	data, changed, err := certificate.Renew(nil, host, start)
@@ -59,7 +59,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// handshake connects a client to a server that presents the certificate of a Secret.
+// handshake connects a client to a server with the certificate in a Secret.
 func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	t.Helper()
 	var holder certificate.Holder
@@ -126,7 +126,7 @@ func TestBrokenSecrets(t *testing.T) {
 }
 
 // TestFollow checks that the certificate in a folder is read again after a minute, and that the last valid certificate
-// is kept while the files are broken.
+// stays in use while the files are broken.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

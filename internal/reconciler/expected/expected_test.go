@@ -124,7 +124,6 @@ func TestList(t *testing.T) {
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		// The list is read immediately, and again after each change.
 		steps[0].do()
 		go func() { ended <- list.Run(ctx) }()
 		for i, step := range steps {
@@ -170,7 +169,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// take returns the lines that were logged since its last call.
+// take returns the lines that were logged since the previous call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +188,7 @@ func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	return all
 }
 
-// show summarizes a page. The summary contains the node and the serial number of each board, and the number of errors.
+// show summarizes a page: the node and the serial number of each board, and the number of errors.
 func show(t *testing.T, list *expected.Inventory) string {
 	t.Helper()
 	var lines []string

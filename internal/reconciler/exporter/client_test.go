@@ -113,7 +113,7 @@ func TestNobodyThere(t *testing.T) {
 }
 
 // TestTLS checks that the certificate must be signed by a known authority and contain the right name, and that no other
-// server receives the password. It also checks that the client reads the password file for each request.
+// server receives the password. The client must read the password file for each request.
 func TestTLS(t *testing.T) {
 	var passwords []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// sidecar returns the pod of a device plugin that contains the exporter, modified by the given
-// functions.
+// sidecar returns the pod of a device plugin with the exporter, modified by edit.
 func sidecar(edit func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -40,7 +40,7 @@ func newInjector() *Injector {
 	return New(Options{Address: ":0", Namespace: namespace}, slog.New(slog.DiscardHandler))
 }
 
-// reviewOf returns an AdmissionReview as the API server sends it.
+// reviewOf returns an AdmissionReview, as the API server sends it.
 func reviewOf(pod string) string {
 	return `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {"uid": "u1", "kind": {"group": "", "version": "v1", "kind": "Pod"},
 		"resource": {"group": "", "version": "v1", "resource": "pods"}, "operation": "CREATE", "namespace": "kube-system", "object": ` + pod + `}}`
@@ -54,7 +54,7 @@ func post(i *Injector, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// counted returns the results that were counted.
+// counted returns how often each result was counted.
 func counted(i *Injector) map[string]int {
 	all := make(map[string]int)
 	for _, result := range results {
@@ -118,7 +118,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// checkResponse checks that a response is a valid AdmissionReview, with the types of the API.
+// checkResponse checks that a response is a valid AdmissionReview according to the API's types.
 func checkResponse(t *testing.T, body []byte, patched bool) {
 	t.Helper()
 	var review admissionv1.AdmissionReview
@@ -158,7 +158,7 @@ func FuzzReview(f *testing.F) {
 }
 
 // TestLife simulates a year with two replicas and an API server in memory. The first authority must have signed all
-// certificates that the replicas present, even after a change of leader and after a repeated installation. Changed
+// certificates that the replicas use, even after a change of leader and after the installation was repeated. Changed
 // parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +208,6 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// change replaces caBundle in the webhook's configuration.
 func change(t *testing.T, kube *fake.Clientset, authority []byte) {
 	t.Helper()
 	webhooks := kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
@@ -249,7 +248,7 @@ func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPo
 	return string(c.Leaf.Raw)
 }
 
-// checkParameters checks that the injector follows the ConfigMap.
+// checkParameters checks that the injector uses the current parameters in the ConfigMap.
 func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	t.Helper()
 	maps := kube.CoreV1().ConfigMaps(namespace)
@@ -281,8 +280,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret is not changed if it contains an authority but not the authority's key. It
-// also checks that the injector waits for a missing Secret, and that a broken certificate does not replace a valid one.
+// TestSecretOfOthers checks that a Secret with an authority but without its key does not change. The injector must wait
+// for a missing Secret, and a broken certificate must not replace a valid one.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -317,8 +316,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error in the renewal is logged once until the renewal succeeds. If the error occurs
-// again later, it must be logged again.
+// TestRenewalErrors checks that an error in the renewal is logged once until the renewal succeeds, and again if it
+// occurs later.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

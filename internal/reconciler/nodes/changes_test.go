@@ -43,7 +43,7 @@ func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
 	return nil
 }
 
-// newFleet creates Nodes with exporters, and runs a first term that labels the Nodes.
+// newFleet creates Nodes with exporters, and runs a term that labels the Nodes.
 func (w *world) newFleet(size int) []string {
 	w.t.Helper()
 	var nodes []string
@@ -60,8 +60,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than a leader that keeps
-// running. It also checks that the budget is available again after an hour.
+// TestBudgetOutlivesTerms checks that a leader that restarts again and again changes no more Nodes than a leader that
+// keeps running, and that the budget is available again after an hour.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestCleanupOfManyNodes checks that a cluster is cleaned even if writing its Nodes takes longer than the API server
-// keeps a list. It also checks that Nodes without labels from this program are not written.
+// keeps a list. Nodes without labels from this program must not be written.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

@@ -33,10 +33,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// This page was recorded from an exporter on another node.
+// An exporter on another node served this page.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects returns a Node that has GPUs according to all sources, and the pod of the Node's exporter.
+// objects returns a Node that has GPUs according to all sources, and the pod of its exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -72,7 +72,7 @@ func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resource
 	return node, pod, slice
 }
 
-// shape contains those properties of a metric that a page shows.
+// shape contains the properties of a metric that are visible on a page.
 type shape struct {
 	Type, Help string
 	Labels     []string

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// condition returns this program's condition on a Node in the cluster, or nil if the Node does not have it.
+// condition returns this program's condition on a Node, or nil if the Node does not have it.
 func (w *world) condition(node string) *corev1.NodeCondition {
 	w.t.Helper()
 	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
@@ -43,8 +43,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition follows the condition of a Node when its board fails, when the board is reset, and when the exporter
-// stops responding. While nothing changes, the Node must not be written. Finally, cleanup must remove the condition.
+// TestCondition checks the condition of a Node when its board fails, when the board is reset, and when the exporter
+// stops responding. While nothing changes, the Node must not be written. At the end, cleanup must remove the condition.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -103,8 +103,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that one Event is written for each change of a Node's condition. No Event must be written
-// for a Node that was always healthy, for a Node that waits for the budget, or after a failed write.
+// TestConditionEvents checks that one Event is written for each change of a Node's condition, but none for a Node that
+// was always healthy, for a Node that waits for the budget, or after a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,8 +162,8 @@ func TestConditionEvents(t *testing.T) {
 	})
 }
 
-// TestConditionBudget checks that a fleet is not marked unhealthy within a short time. At most ten Nodes may be marked
-// unhealthy in an hour, even after a change of leader.
+// TestConditionBudget checks that a whole fleet cannot become unhealthy within a short time: at most ten Nodes per hour
+// may be marked unhealthy, even after a change of leader.
 func TestConditionBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -201,8 +201,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that, without the flag, conditions are neither written nor tracked. It also checks that no
-// condition is written in a dry run.
+// TestConditionOff checks that, without the flag, conditions are neither written nor tracked, and that a dry run writes
+// no condition.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestConditionOff(t *testing.T) {
 	}
 }
 
-// TestConditionMessage checks that a message has a limited length, is printable and contains no counts.
+// TestConditionMessage checks that a message is not too long, is printable, and contains no counts.
 func TestConditionMessage(t *testing.T) {
 	var p health.Page
 	p.Advice = health.Return

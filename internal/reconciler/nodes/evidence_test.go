@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// bareResources and bareLabels contain resources and labels that Nodes without GPUs have.
+// bareResources and bareLabels contain resources and labels of Nodes without GPUs.
 var (
 	bareResources = corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"), "hugepages-2Mi": resource.MustParse("0"),
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// TestEvidence checks that exactly the Nodes with evidence of a GPU are labelled. Platforms set this evidence, and a
-// user of a single namespace cannot write it.
+// TestEvidence checks that exactly the Nodes with evidence of a GPU are labelled. Platforms write this evidence, and a
+// user with rights only in one namespace cannot.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -114,7 +114,7 @@ func TestEvidence(t *testing.T) {
 }
 
 // TestForgedExporter checks that a forged exporter changes no labels. A user of the exporters' namespace can create a
-// pod on a Node without GPUs that claims to have the GPUs of another Node. The pod must change neither of these Nodes.
+// pod on a Node without GPUs that claims to have the GPUs of another Node. The labels of both Nodes must stay the same.
 func TestForgedExporter(t *testing.T) {
 	for _, condition := range []bool{false, true} { // in the fake API server, a write of a condition removes the labels
 		synctest.Test(t, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// TestEvidenceLater checks that a Node is labelled within a minute after evidence of its GPUs appears. When this
-// evidence disappears, the Node must keep its labels.
+// TestEvidenceLater checks that a Node is labelled within a minute after evidence of its GPUs appears, and keeps its
+// labels when the evidence disappears.
 func TestEvidenceLater(t *testing.T) {
 	update := func(change func(*corev1.Node)) func(*world) {
 		return func(w *world) {

@@ -16,7 +16,7 @@ import (
 func name(pod string) cache.ObjectName { return cache.NewObjectName("gpuledger", pod) }
 
 // TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, but not after other changes
-// of the exporter's pod.
+// of its pod.
 func TestFleetReads(t *testing.T) {
 	steps := []struct {
 		what   string
@@ -42,8 +42,8 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost checks the time since which a Node has no exporter. If the exporter was lost before the term, this is
-// the start of the term.
+// TestFleetLost checks from which time a Node counts as a Node without an exporter. If it lost the exporter before the
+// term, this is the start of the term.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

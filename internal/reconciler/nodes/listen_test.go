@@ -15,8 +15,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// TestTermEndsAtOnce checks a term in which the context ends before the term has begun. The term must return no error,
-// because an error would end the program.
+// TestTermEndsAtOnce checks a term whose context ends before the term has begun. It must return no error, because an
+// error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -33,8 +33,8 @@ func TestTermEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOwners checks that a pod counts as an exporter only while the pod's DaemonSet exists, and only if the pod's owner
-// reference contains the UID of this DaemonSet.
+// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists, and only if its owner reference
+// contains the DaemonSet's UID.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -55,7 +55,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
 		}
 
-		// A deleted DaemonSet owns no pods, and a new DaemonSet with the same name owns other pods.
+		// A deleted DaemonSet owns no pods, and a new DaemonSet with its name owns other pods.
 		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
 		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
 		synctest.Wait()
@@ -73,8 +73,8 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain checks a Node that registers again. The Node must immediately get the labels of its present
-// machine, even if its exporter still has the same pod.
+// TestRegisteredAgain checks a Node that registers again. It must immediately get the labels of its present machine,
+// even if its exporter still has the same pod.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {

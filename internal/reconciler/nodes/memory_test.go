@@ -20,8 +20,8 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews checks that a write is not repeated before the update event for the write has arrived. A write to another
-// Node, or with other content, must be immediate.
+// TestNews checks that a write is not repeated before its update event has arrived. A write to another Node, or with
+// other content, must be immediate.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
