@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// TestNew checks the rows of a snapshot. A lost GPU has a row in Boards, but no row in Placements. The row of a pod
-// contains the sum over the containers of the pod. An owner without a name and a UID has no row. If a counter continues
-// an earlier amount, it has no start time.
+// TestNew checks the rows of a snapshot. A lost GPU must have a row in Boards but not in Placements. The row of a pod
+// must contain the sums over its containers. An owner without a name and a UID must have no row. A counter that
+// continues an earlier amount must have no start time.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {
@@ -98,9 +98,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestAMD checks the health of an AMD GPU. The record contains the sums of the GPU's memory errors in this boot, and
-// the time for which heat limited the GPU's clocks. It does not contain the driver's counts of errors. AMD's driver
-// reports no power brake and no errors over the life of the board.
+// TestAMD checks the health of an AMD GPU. The record must contain the sums of its memory errors in this boot and the
+// time for which heat limited its clocks, but not the driver's counts of errors. AMD's driver reports no power brake
+// and no errors over the life of the board.
 func TestAMD(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
@@ -125,9 +125,9 @@ func TestAMD(t *testing.T) {
 	}
 }
 
-// TestSums checks counters that are sums. While a part of a sum is missing, the counter is absent, because the sum
-// without this part would look like a counter that fell. The test also checks that the sum of NVLink errors uses the
-// error types of the right NVLink generation.
+// TestSums checks counters that are sums. While a part of a sum is missing, the counter must be absent, because the sum
+// without this part would look like a counter that decreased. The sum of NVLink errors must contain the error types of
+// the right NVLink generation.
 func TestSums(t *testing.T) {
 	tests := map[string]struct {
 		links []string
@@ -152,9 +152,9 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestRetiredPages checks the pages that each vendor's driver retires. AMD's driver retires pages for uncorrectable
-// errors only (docs/amd.md); NVIDIA's driver also retires pages for correctable errors (nvml.h,
-// NVML_FI_DEV_RETIRED_SBE). If the number of pages for one kind of error is missing, the sum is unknown.
+// TestRetiredPages checks the pages that each vendor's driver retires. AMD's driver retires pages only for
+// uncorrectable errors (docs/amd.md); NVIDIA's driver also retires pages for correctable errors (nvml.h,
+// NVML_FI_DEV_RETIRED_SBE). If one of the two numbers is missing, the sum is unknown.
 func TestRetiredPages(t *testing.T) {
 	tests := map[string]struct {
 		vendor string

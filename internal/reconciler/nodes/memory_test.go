@@ -52,7 +52,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain checks that ineffective writes are repeated with increasing delays until a write has an effect.
+// TestVain checks that writes without an effect are repeated with increasing delays until a write has an effect.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -94,7 +94,7 @@ func TestVain(t *testing.T) {
 	}
 }
 
-// TestFight checks that writes become rare if another client reverts each write, although the Node is correct for a
+// TestFight checks that writes become rare if another client reverts each of them, although the Node is correct for a
 // moment each time.
 func TestFight(t *testing.T) {
 	m := newMemory()
@@ -112,8 +112,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// TestMissed checks that updates of a Node do not shorten the delay after a failed write. For a new Node with the same
-// name, there is no delay.
+// TestMissed checks that updates of a Node do not shorten the delay after a failed write. A new Node with the same name
+// must have no delay.
 func TestMissed(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -219,8 +219,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown checks the kind of write for a Node that has our labels but no annotation. Either the labels were
-// taken over, or the annotation was removed or edited.
+// TestKindOfUnknown checks the kind of write for a Node that has our labels but no annotation, because the labels were
+// taken over, or because the annotation was removed or edited.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLateCertificate checks that the program waits for a missing certificate file and does not exit.
+// TestLateCertificate checks that the program waits for a missing certificate file instead of exiting.
 func TestLateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,6 @@ func TestLateCertificate(t *testing.T) {
 	})
 }
 
-// certificate is a certificate that cannot sign other certificates. Its private key is not in the repository.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUCUjlnWTaGmCOUjx+/uRBZffU/U4wCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAyMDA2MTJaGA8yMTI2MTAyNzIwMDYx

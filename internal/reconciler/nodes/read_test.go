@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// most is the maximum time that a healthy exporter may wait while other exporters hang.
+// A healthy exporter may wait at most this long while other exporters hang.
 const most = time.Minute
 
-// TestHangingExporters checks that any number of hanging exporters delay the other exporters by at most a minute, both
-// at the start and later.
+// TestHangingExporters checks that hanging exporters, however many there are, delay the other exporters by at most a
+// minute, at the start and later.
 func TestHangingExporters(t *testing.T) {
 	for _, tt := range []struct{ fleet, healthy int }{{5000, 3000}, {10_000, 1}} {
 		t.Run(fmt.Sprintf("%d of %d hang", tt.fleet-tt.healthy, tt.fleet), func(t *testing.T) {
@@ -53,8 +53,7 @@ func TestHangingExporters(t *testing.T) {
 }
 
 // TestHangingExportersDelayLabels checks that 2,000 hanging exporters delay the labels of a Node, and later the labels
-// of another board, by at most two minutes. The first reading and its confirmation may each be delayed by at most a
-// minute.
+// of another board, by at most two minutes: a minute for the first reading, and a minute for its confirmation.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -80,7 +79,7 @@ func TestHangingExportersDelayLabels(t *testing.T) {
 	})
 }
 
-// reading returns a term without informers, and a function that adds an exporter to the term.
+// reading returns a term without informers, and a function that adds an exporter to it.
 func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	trm = w.term(nil)
 	trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
@@ -96,8 +95,7 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until the given number of exporters have been read since a given time. It checks how long the
-// readings take.
+// waitForReads waits until the given number of exporters have been read since a time, and checks how long this takes.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {
@@ -110,7 +108,7 @@ func (w *world) waitForReads(begun time.Time, number int) {
 	}
 }
 
-// TestHangingHealth checks that the condition of a Node follows the Node's exporter although all other exporters hang.
+// TestHangingHealth checks that a Node's condition is updated from the Node's exporter while all other exporters hang.
 func TestHangingHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

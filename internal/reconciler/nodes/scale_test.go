@@ -11,14 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// size is the number of Nodes in TestLargeFleet.
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
 // TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved change
-// of all boards. Four numbers must not depend on the number of Nodes: the lists, the watches, the readings per Node,
-// and the writes per Node. TestGrowth in package reconciler runs this test with two sizes, and compares how often each
-// statement is executed. The rates are proportional to the size, so that the duration of each part does not depend on
-// the size.
+// of all boards. The numbers of lists and watches, and the numbers of readings and writes per Node, must not depend on
+// the number of Nodes. TestGrowth in package reconciler runs this test with two sizes, and compares how often each
+// statement is executed. The rates are proportional to the size, so the duration of each part does not depend on it.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -63,7 +61,7 @@ func TestLargeFleet(t *testing.T) {
 	})
 }
 
-// wantRequests checks the number of requests to the API server since the last check, without the requests from the
+// wantRequests checks the number of requests to the API server since the previous check, without the requests from the
 // test.
 func (w *world) wantRequests(part string, want map[string]int) {
 	w.t.Helper()
@@ -89,7 +87,7 @@ func (w *world) wantReads(part string, want int) {
 	}
 }
 
-// scrape collects the state of the cluster like a scrape of the page.
+// scrape collects the state of the cluster, as a scrape of the page does.
 func (w *world) scrape(trm *term) {
 	ch := make(chan prometheus.Metric, 100)
 	go func() {

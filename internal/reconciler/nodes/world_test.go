@@ -35,7 +35,7 @@ type world struct {
 	kube *fake.Clientset
 	opts Options
 	logs *strings.Builder
-	// lease is the record of the change budget.
+	// lease contains the record of the change budget.
 	lease lease
 	// listPodsAfter is the time from the start of a term until its pods are listed.
 	listPodsAfter time.Duration
@@ -81,7 +81,6 @@ func (w *world) createDaemonSet(uid types.UID) {
 	w.check(err)
 }
 
-// createNode creates a Node with GPUs.
 func (w *world) createNode(name string, uid types.UID) { w.create(gpuNode(name, uid)) }
 
 func (w *world) create(n *corev1.Node) {
@@ -96,7 +95,6 @@ func gpuNode(name string, uid types.UID) *corev1.Node {
 	return n
 }
 
-// bareNode returns a Node without GPUs.
 func bareNode(name string, uid types.UID) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 }
@@ -121,7 +119,7 @@ func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
 	}
 }
 
-// createExporter creates a Node, its exporter's pod and the exporter's page.
+// createExporter creates a Node, the pod of its exporter, and the exporter's page.
 func (w *world) createExporter(node string) {
 	w.t.Helper()
 	w.createNode(node, types.UID("uid-"+node))
@@ -139,7 +137,7 @@ func (w *world) setSerial(node, serial string) {
 	}
 }
 
-// Read responds after a millisecond. If the exporter hangs, it does not respond within the timeout.
+// Read responds after a millisecond. If the exporter hangs, Read returns at the timeout.
 func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, error) {
 	w.mu.Lock()
 	page, hangs := w.pages[t.Node], w.hangs[t.Node]
@@ -164,7 +162,7 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	return page, nil
 }
 
-// ReadHealth responds immediately. If the exporter hangs, it does not respond within the timeout.
+// ReadHealth responds immediately. If the exporter hangs, ReadHealth returns at the timeout.
 func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page, error) {
 	w.mu.Lock()
 	page, ok := w.health[t.Node]
@@ -182,7 +180,7 @@ func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page,
 	return page, nil
 }
 
-// readSince returns the Nodes with pages that were read at or after a time.
+// readSince returns the Nodes whose pages were read at a time or later.
 func (w *world) readSince(at time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +194,7 @@ func (w *world) readSince(at time.Time) []string {
 	return nodes
 }
 
-// term returns a term that does not run.
+// term returns a term that is not running.
 func (w *world) term(pods cache.SharedIndexInformer) *term {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
@@ -233,7 +231,7 @@ func (w *world) lead() (*term, func()) {
 	}
 }
 
-// wait advances the time and then waits until all goroutines are idle.
+// wait advances the time, and waits until all goroutines are idle.
 func (w *world) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -252,7 +250,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns the given Nodes with labels that contain the given version of the board.
+// labelled returns those of the given Nodes whose labels contain the given version of the board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

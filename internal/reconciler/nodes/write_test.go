@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply checks that the body of an apply contains the Node's UID, because the apply could otherwise create a Node.
-// In addition, the body may contain only our labels and annotation.
+// TestApply checks that the body of an apply contains the Node's UID, because without it the apply could create a Node.
+// The body may contain only the UID, our labels and our annotation.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
@@ -51,8 +51,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver checks that no empty patch is sent to a Node if the Node's labels were taken over but the
-// update of the Node has not arrived yet.
+// TestNothingToTakeOver checks a Node whose labels were taken over but whose update has not arrived yet. No empty patch
+// may be sent to it.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
@@ -66,7 +66,7 @@ func TestNothingToTakeOver(t *testing.T) {
 	}
 }
 
-// TestTermEndsUnderAWrite checks that a write that is in flight when the term ends does not count as a failure.
+// TestTermEndsUnderAWrite checks that a write in flight at the end of the term does not count as a failure.
 func TestTermEndsUnderAWrite(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	released := make(chan struct{})

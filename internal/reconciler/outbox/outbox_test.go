@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 )
 
-// archive receives events in a synctest bubble. It listens without using the network.
+// archive receives events in a synctest bubble, without a network.
 type archive struct {
 	t     *testing.T
 	conns chan net.Conn
@@ -61,7 +61,6 @@ func (a *archive) isDown() bool {
 	return a.down
 }
 
-// set changes how the archive behaves.
 func (a *archive) set(down bool, respond http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +105,7 @@ func (a *archive) posts() int {
 	return a.requests
 }
 
-// received returns the lines that were received since the last call.
+// received returns the lines that were received since the previous call.
 func (a *archive) received() []string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -123,7 +122,7 @@ func (a *archive) expect(step string, want ...string) {
 	}
 }
 
-// run starts an outbox and an archive, and calls test. The function stop ends the outbox.
+// run starts an outbox and an archive, and calls test. stop ends the outbox and returns how long that took.
 func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, stop func() time.Duration)) *bytes.Buffer {
 	log := new(bytes.Buffer)
 	synctest.Test(t, func(t *testing.T) {
@@ -156,8 +155,8 @@ func send(o *outbox.Outbox, lines ...string) {
 	}
 }
 
-// count checks the values of the metrics, sorted by name and labels. It omits the number of failures, because the
-// intervals between retries are random.
+// count checks the metrics, sorted by name and labels. It omits the number of failures, because the intervals between
+// retries are random.
 func count(t *testing.T, o *outbox.Outbox, want string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -180,7 +179,7 @@ func count(t *testing.T, o *outbox.Outbox, want string) {
 	}
 }
 
-// TestOrder checks that each event is sent exactly once, in order, and in a small number of requests.
+// TestOrder checks that each event is sent exactly once, in order, and in only a few requests.
 func TestOrder(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		send(o, "1", "2")
@@ -208,8 +207,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that, after failures, events are sent again until the archive has filed them. It also checks that
-// events are not sent too often.
+// TestRetry checks that, after failures, events are sent again until the archive has filed them, but not too often.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -253,8 +251,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestDrop checks that events are dropped without blocking when the queue is full, and that the current state is sent
-// afterwards.
+// TestDrop checks that, when the queue is full, events are dropped without blocking, and that the current state is sent
+// later.
 func TestDrop(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
@@ -315,7 +313,7 @@ func TestRepeat(t *testing.T) {
 }
 
 // TestAsked checks that the current state is sent again when the archive requests it, but not within minutes after the
-// state was last sent.
+// previous time.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.ask = true
@@ -334,7 +332,7 @@ func TestAsked(t *testing.T) {
 }
 
 // TestShutdown checks that an outbox ends within a second. If the archive responds, the outbox must send its queue
-// before it ends.
+// first.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent only over verified TLS, even if the files with the token and the CA bundle
-// appear late. It also checks that redirects are not followed.
+// TestToken checks that the token is sent only over verified TLS, even if the files of the token and of the CA bundle
+// appear late, and that redirects are not followed.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))
@@ -59,8 +59,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestClientCertificate checks that the outbox presents its certificate to an archive that requires client
-// certificates.
+// TestClientCertificate checks that the outbox uses its certificate for an archive that requires client certificates.
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "reconciler")
@@ -89,8 +88,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOpenToken checks two cases in which the token must not be sent: other users may read the token's file, or the
-// file contains no valid token. The log must contain the reason, but not the token.
+// TestOpenToken checks that the token is not sent if other users may read its file, or if the file contains no valid
+// token. The log must contain the reason, but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
@@ -128,7 +127,7 @@ func TestOpenToken(t *testing.T) {
 	}
 }
 
-// lines is a writer that sends lines to a channel.
+// lines is a writer that sends each line to a channel.
 type lines chan string
 
 func (l lines) Write(text []byte) (int, error) {

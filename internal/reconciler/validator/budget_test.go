@@ -32,8 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneNode checks that a node that changes repeatedly does not use the budget of other nodes, and is
-// stopped.
+// TestBudgetOfOneNode checks a node that changes again and again. It must not use the budget of other nodes, and must
+// be stopped.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -53,8 +53,8 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
-// TestApprove checks that approved changes are added to the budget, and that a node that changes repeatedly uses only
-// one approved change.
+// TestApprove checks that approved changes are added to the budget, and that a node that changes again and again uses
+// only one of them.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -76,7 +76,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// restore returns the text of a budget, and a budget that is restored from this text.
+// restore returns the text of a budget, and a budget that is restored from it.
 func restore(t *testing.T, b *validator.Budget) (text []byte, restored *validator.Budget) {
 	t.Helper()
 	text, err := b.MarshalText()
@@ -90,7 +90,7 @@ func restore(t *testing.T, b *validator.Budget) (text []byte, restored *validato
 	return text, restored
 }
 
-// TestBudgetText checks that a restored budget allows the same changes as the stored budget.
+// TestBudgetText checks that a restored budget allows the same changes as the original.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -109,8 +109,8 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWrongClock checks that changes with a time in the future block the budget for at most an hour. A leader had
-// a wrong clock, or the clock of this machine was set back.
+// TestBudgetOfWrongClock checks that changes in the future block the budget for at most an hour. They occur if a leader
+// had a wrong clock, or if the clock of this machine was set back.
 func TestBudgetOfWrongClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -128,8 +128,8 @@ func TestBudgetOfWrongClock(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailedWrites checks that a repeated change uses no budget, even if the node changed before, because the
-// write of the change may have failed.
+// TestBudgetOfFailedWrites checks that a repeated change uses no budget, because its first write may have failed. This
+// must be true even if the node changed before.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

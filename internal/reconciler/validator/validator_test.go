@@ -15,7 +15,6 @@ import (
 
 const lapse = 20 * time.Minute
 
-// bench contains a validator and its clock.
 type bench struct {
 	t   *testing.T
 	v   *validator.Validator
@@ -27,7 +26,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, v: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// page returns the page of a healthy exporter for boards with the given serial numbers. Each board has one GPU.
+// page returns the page of a healthy exporter for boards with the given serial numbers and one GPU each.
 func (c *bench) page(serials ...string) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
 	for i, s := range serials {
@@ -42,7 +41,7 @@ func (c *bench) expect(node string, p inventory.Page, want validator.State) vali
 	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// expectFrom is like expect, for one of several exporters on the node.
+// expectFrom is [bench.expect] for one of several exporters on the node.
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -53,7 +52,7 @@ func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validat
 	return f
 }
 
-// settles passes two equal pages, and checks that they are accepted.
+// settles passes two equal pages to the validator, and checks that they are accepted.
 func (c *bench) settles(node string, serials ...string) {
 	c.t.Helper()
 	c.expect(node, c.page(serials...), validator.Unconfirmed)
@@ -61,8 +60,8 @@ func (c *bench) settles(node string, serials ...string) {
 	c.wants(node, serials...)
 }
 
-// wants checks the serial numbers in the desired labels of a Node. If no serial numbers are given, the desired state
-// must be unknown.
+// wants checks the serial numbers in the desired labels of a Node. Without serial numbers, the desired state must be
+// unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.v.Want(node, c.now)
@@ -94,7 +93,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.wants("a", "2")
 }
 
-// TestSameReadingTwice checks that a hanging exporter confirms nothing. Such an exporter repeats the same reading.
+// TestSameReadingTwice checks that a hanging exporter, which repeats the same reading, confirms nothing.
 func TestSameReadingTwice(t *testing.T) {
 	c := newBench(t)
 	p := c.page("1")
@@ -104,8 +103,8 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // settled labels require no second reading
 }
 
-// TestDriverDown checks that a driver that is down does not change labels, and that an earlier reading does not
-// count as the first of two equal readings.
+// TestDriverDown checks that labels do not change while a driver is down, and that an earlier reading does not count as
+// the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -158,8 +157,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDuplicates checks that, if two nodes report the same GPU, neither node is written until only one of them reports
-// it.
+// TestDuplicates checks two nodes that report the same GPU. Neither may be written until only one of them reports it.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -194,8 +192,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestMovedBoard checks how long the old node of a moved board counts as reporting the board. The exporter on the old
-// node must be read again, be deleted, or be silent for a long time.
+// TestMovedBoard checks for how long the old node of a moved board counts as a node that reports the board. It counts
+// until its exporter is read again, is deleted, or has been silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
@@ -271,7 +269,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestDuplicateLabel checks that spellings that result in the same label value count as the same serial number.
+// TestDuplicateLabel checks that two spellings that become the same label value count as the same serial number.
 func TestDuplicateLabel(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1654")
@@ -282,7 +280,7 @@ func TestDuplicateLabel(t *testing.T) {
 	c.wants("a")
 }
 
-// TestLostElsewhere checks that a lost GPU keeps its label until another Node reports this GPU.
+// TestLostElsewhere checks that a lost GPU keeps its label until another Node reports it.
 func TestLostElsewhere(t *testing.T) {
 	c := newBench(t)
 	page := func() inventory.Page {
@@ -302,8 +300,8 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// TestNoClaim checks that a placeholder for a missing serial number is not an identity, and that two dies of one board
-// may have the same serial number.
+// TestNoClaim checks that a placeholder for a missing serial number does not identify a board, and that two dies of one
+// board may have the same serial number.
 func TestNoClaim(t *testing.T) {
 	c := newBench(t)
 	for _, node := range []string{"a", "b"} {
@@ -316,8 +314,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// TestAnnotationOnly checks that a change of only the annotation also requires two readings. In this test, a GPU of
-// the board gets another UUID.
+// TestAnnotationOnly checks that a change of the annotation alone also needs two readings. Here, a GPU of the board
+// gets another UUID.
 func TestAnnotationOnly(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -347,9 +345,9 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while the exporter's driver
-// is down. If another Node reports the same board, it is then unknown which of the two Nodes is right. An invalid
-// page takes precedence over this conflict.
+// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down. If
+// another Node then reports the same board, it is unknown which of the two is right. If the page is invalid, this must
+// be reported instead of the conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

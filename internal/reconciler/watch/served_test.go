@@ -25,8 +25,8 @@ import (
 
 var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 
-// TestServed checks that a missing resource is requested repeatedly until an upgrade of the API server adds the
-// resource. It also checks that a failed request is soon repeated.
+// TestServed checks that a missing resource is requested again and again until an upgrade of the API server adds it,
+// and that a failed request is soon repeated.
 func TestServed(t *testing.T) {
 	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}

@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// informer lets a test inject watch errors.
 type informer struct {
 	cache.SharedIndexInformer
 	fail cache.WatchErrorHandlerWithContext
@@ -30,8 +29,8 @@ func (i *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWith
 	return nil
 }
 
-// TestFailures checks that each failure is counted, that it is logged once, and that the end of a watch is not a
-// failure.
+// TestFailures checks that each failure is counted, that it is logged once, and that the end of a watch does not count
+// as a failure.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// sent records the events for an archive.
+// sent records the events that a world sends to an archive.
 type sent struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ func (s *sent) decode(text []byte) (events []event.Event) {
 	return events
 }
 
-// take returns the events that were sent since the last call, and the events that lead to the current state.
+// take returns the events that were sent since the previous call, and the events that describe the current state.
 func (s *sent) take() (events, state []event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *world) archived(args ...string) *sent {
 	return s
 }
 
-// at returns a time in whole seconds, like the times of the API server.
+// at returns a time in whole seconds, because the API server's times are whole seconds.
 func at(since time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since))
 }
@@ -154,7 +154,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log contains the same events, except snapshots and events of workloads that were created long ago.
+		// The log contains the same events, but no snapshots and no creations of workloads from long ago.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {
@@ -168,8 +168,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestWorkloadEnd checks that a workload ends with its last pod. The pods of the workload end shortly one after the
-// other, so their retention ends in the same sweep.
+// TestWorkloadEnd checks that a workload ends with its last pod. The pods of the workload end shortly after one
+// another, so one sweep ends the retention of all of them.
 func TestWorkloadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -199,7 +199,7 @@ func TestWorkloadEnd(t *testing.T) {
 	})
 }
 
-// TestArchiveAfterHandOver checks that a new leader repeats all previous events with the same ids and times. The leader
+// TestArchiveAfterHandOver checks that a new leader repeats all earlier events with the same ids and times. The leader
 // changes after each version of a pod.
 func TestArchiveAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func benchJob(i int) *metav1.PartialObjectMetadata {
 	return job
 }
 
-// benchPod returns a pod like the pods in a busy cluster, with many fields that are not kept.
+// benchPod returns a pod as in a busy cluster, with many fields that are not kept.
 func benchPod(i int) *corev1.Pod {
 	job := benchJob(i / podsOfJob)
 	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)
@@ -58,7 +58,7 @@ func benchPod(i int) *corev1.Pod {
 	return p
 }
 
-// busy is a large cluster that the Workloads follow.
+// busy is a large cluster with the Workloads that follow it.
 type busy struct {
 	*workloads.Workloads
 	heap uint64 // number of bytes that the cluster added to the heap
@@ -112,7 +112,7 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 }
 
 // benchOwners derives every Job from its name. The tracker of client-go's fakes would keep every Job and every read in
-// memory, and this would change the measured heap.
+// memory, which would change the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
@@ -154,7 +154,7 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape measures a scrape with 50,000 GPU pods, and the memory for one pod.
+// BenchmarkScrape measures a scrape with 50,000 GPU pods, and how much memory one pod takes.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
 	handler := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).MainAfter(w.WritePage, w)

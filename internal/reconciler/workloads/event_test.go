@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newEvents returns the events that were written since the last call.
+// newEvents returns the events that were logged since the previous call.
 func (w *world) newEvents() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any
@@ -29,7 +29,7 @@ func (w *world) newEvents() []map[string]any {
 	return events
 }
 
-// brief returns only the parts that distinguish events.
+// brief returns events with only the fields that distinguish them.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -39,7 +39,7 @@ func brief(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestEvents checks that each change of a pod is logged exactly once and with its content.
+// TestEvents checks that each change of a pod is logged exactly once, with its content.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -152,8 +152,8 @@ func TestEventIdentity(t *testing.T) {
 	})
 }
 
-// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the same ids, but does
-// not repeat older events.
+// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the same ids, but no
+// older events.
 func TestEventsAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := gpuPod("old", "1", nil)
@@ -175,8 +175,8 @@ func TestEventsAfterHandOver(t *testing.T) {
 	})
 }
 
-// TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids, even if the new leader
-// sees a later version of the pod.
+// TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids, even if it sees a
+// later version of the pod.
 func TestEventIDsOutliveVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -239,7 +239,7 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// TestSnapshot checks that the log contains no possible secrets.
+// TestSnapshot checks that the log contains nothing that may be a secret.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})
@@ -276,7 +276,7 @@ func asJSON(t *testing.T, v any) (string, error) {
 	return string(text), nil
 }
 
-// secretive returns a pod with the word hunter2 in every field that may contain a secret.
+// secretive returns a pod with hunter2 in every field that may contain a secret.
 func secretive() *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Annotations = map[string]string{

@@ -39,8 +39,7 @@ func FuzzPod(f *testing.F) {
 			w := newWorld(t, []string{"-snapshots=log", "-pod-labels=app", "-pod-annotations=note"})
 			w.lead()
 			defer w.stop()
-			// The fake's tracker identifies objects by name and namespace, so the fuzzer must not
-			// change these.
+			// The tracker of the fake identifies objects by name and namespace, so the fuzzer must not change them.
 			p.Namespace, p.Name, c.Namespace, c.Name = "team-a", "p", "team-a", "c"
 			w.create("pods", &p)
 			w.create("resourceclaims", &c)
@@ -55,8 +54,8 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// FuzzOwners checks, for any owner references, that every walk ends, that every pod has one workload, and that every
-// workload is listed once.
+// FuzzOwners checks that, for any owner references, following the owners always ends, every pod has one workload, and
+// every workload is listed once.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0})
 	f.Add([]byte{0, 0, 1, 1, 2, 2})

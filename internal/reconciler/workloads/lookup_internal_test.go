@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestLookupForgets checks that the cache forgets old results. Otherwise the results for deleted namespaces would stay
+// TestLookupForgets checks that the cache drops old results. Otherwise, the results for deleted namespaces would stay
 // in memory.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed contains the kinds of an API server. One kind is installed after the first request. All callers see the old
-// kinds before any of them requests the new kinds.
+// installed is an API server's list of kinds. One kind is installed after the first request. All callers see the old
+// list before any of them requests the new one.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup
@@ -54,7 +54,7 @@ func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKin
 	return nil, &meta.NoKindMatchError{GroupKind: gk}
 }
 
-// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the served kinds only once, and
+// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the list of kinds only once, and
 // that all of them find the new kind.
 func TestKindsReadAnewForAll(t *testing.T) {
 	kinds := &installed{}
@@ -71,7 +71,7 @@ func TestKindsReadAnewForAll(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTermEndsUnderALookup checks that a request that is interrupted by the end of the term has no result.
+// TestTermEndsUnderALookup checks that a lookup that the end of the term interrupts has no result.
 func TestTermEndsUnderALookup(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())

@@ -81,7 +81,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	})
 }
 
-// labelsOf returns the names of a sample's labels.
+// labelsOf returns the label names in a line of a page.
 func labelsOf(line string) []string {
 	_, inside, ok := strings.Cut(line, "{")
 	if !ok {
@@ -115,7 +115,7 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
-// TestKeepsOthers checks that nothing is kept of a pod without a GPU request.
+// TestKeepsOthers checks that no part of a pod without a GPU request is kept.
 func TestKeepsOthers(t *testing.T) {
 	w := workloads.New(options(t, nil), nil)
 	if kept, ok := w.Keep(new(corev1.Pod)); ok || kept != nil {

@@ -47,7 +47,7 @@ func TestReplaces(t *testing.T) {
 	}
 }
 
-// TestGroupVersion checks that no reference can lead to a request for another API path.
+// TestGroupVersion checks that no owner reference can cause a request for another API path.
 func TestGroupVersion(t *testing.T) {
 	tests := []struct {
 		apiVersion, kind, name string

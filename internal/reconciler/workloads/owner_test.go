@@ -16,8 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// chain returns owners from the pod's controller to the root, each written as
-// "apiVersion Kind".
+// chain returns owners, from the pod's controller to the root. A level is written as "apiVersion Kind".
 func chain(levels ...string) []*metav1.PartialObjectMetadata {
 	var above *metav1.PartialObjectMetadata
 	var owners []*metav1.PartialObjectMetadata
@@ -46,21 +45,21 @@ func (w *world) refuse(resource string, err error) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { return resource != "", nil, err })
 }
 
-// react makes a function respond to reads of a resource.
+// react makes answer respond to reads of a resource.
 func (w *world) react(resource string, answer clienttesting.ReactionFunc) {
 	w.owners.Lock()
 	defer w.owners.Unlock()
 	w.owners.PrependReactor("get", resource, answer)
 }
 
-// allow undoes the last call of refuse.
+// allow ends the effect of the last refuse.
 func (w *world) allow() {
 	w.owners.Lock()
 	defer w.owners.Unlock()
 	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
-// TestNoPathsFromNames checks that an owner is not requested if its name would lead to another API path.
+// TestNoPathsFromNames checks that an owner is not requested if its name would change the API path.
 func TestNoPathsFromNames(t *testing.T) {
 	for _, name := range []string{"../../secrets/s", "a/b", "..", ".", "a%2fb", ""} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +79,7 @@ func TestNoPathsFromNames(t *testing.T) {
 }
 
 // TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is truncated to the
-// length of a label value on the page and in the log.
+// length of a label value, on the page and in the log.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
@@ -145,8 +144,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission causes only one read, and not one read for each owner. It
-// also checks that a new permission is detected.
+// TestForbiddenIsRemembered checks that a missing permission causes one read in total, not one per owner, and that a
+// new permission is detected.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -177,8 +176,8 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
-// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again. In a cluster with thousands of
-// Jobs per hour, every Job would otherwise be read again an hour later.
+// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again. Otherwise, in a cluster with
+// thousands of Jobs per hour, every Job would be read again an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)
@@ -194,7 +193,7 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that requests are repeated after the API server has failed, and that a root is not shown
+// TestServerErrors checks that requests are repeated after failures of the API server, and that a root is not shown
 // while it may be wrong.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +216,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that the known owners are kept if a later walk stops at a lower level.
+// TestWalksThatStopSooner checks that the known owners are kept if the reconciler later cannot follow the chain as far.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string
@@ -267,7 +266,7 @@ func TestOwnerDeletedFirst(t *testing.T) {
 	})
 }
 
-// TestKindInstalledLater checks that a kind is found after it is installed.
+// TestKindInstalledLater checks that a kind is found when it has been installed.
 func TestKindInstalledLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("workload.example/v1 TrainJob")

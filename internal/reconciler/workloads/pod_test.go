@@ -32,7 +32,7 @@ func requestLine(resourceName, count string) string {
 	return `gpuledger_pod_gpu_requests{namespace="team-a",pod="p",pod_uid="uid-p",resource="` + resourceName + `"} ` + count
 }
 
-// TestRequests checks that requests are counted in the same way as the scheduler counts them.
+// TestRequests checks that requests are counted as the scheduler counts them.
 func TestRequests(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	tests := []struct {
@@ -162,8 +162,8 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate checks a claim that is created after the claim's pod. After the creation, the pod's status
-// names the claim.
+// TestClaimFromTemplate checks a claim that is created after its pod. When it exists, the pod's status contains its
+// name.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -206,7 +206,7 @@ func TestClaimFromTemplate(t *testing.T) {
 }
 
 // TestClaimDeletedAndMadeAgain checks that a deleted claim is dropped together with the last pod that refers to it, and
-// that a new claim with the same name counts as a different claim.
+// that a new claim with its name counts as a different claim.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
@@ -230,7 +230,8 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain checks that a recreated claim is kept after the pod that referred to the old claim has ended.
+// TestClaimMadeAgain checks that a new claim with the name of a deleted claim is kept after the pod that referred to
+// the deleted claim has ended.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
@@ -250,7 +251,7 @@ func TestClaimMadeAgain(t *testing.T) {
 	})
 }
 
-// TestNoClaimsServed checks an old API server that does not serve resource claims until it is upgraded.
+// TestNoClaimsServed checks an API server that serves resource claims only after an upgrade.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("q", "1", nil), claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)))
@@ -294,7 +295,7 @@ func (w *world) delete(resource, name string) {
 	w.check(w.kube.Tracker().Delete(resourceOf(resource), "team-a", name))
 }
 
-// check waits until a change has been processed.
+// check fails the test on an error of a change, and waits until the change has been processed.
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {

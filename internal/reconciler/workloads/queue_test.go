@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue checks the queues of pods that were copied from the schedulers' repositories. The field source names the
-// files that set or read these labels and annotations.
+// TestQueue checks the queues of pods that are copied from the schedulers' repositories. source lists the files that
+// set or read their labels and annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string
@@ -92,7 +92,7 @@ func (w *world) wantQueue(queue, cluster string) {
 	}
 }
 
-// TestQueueOfChain checks that the queue of the nearest owner with a queue is used.
+// TestQueueOfChain checks that a pod gets the queue of its nearest owner with a queue.
 func TestQueueOfChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -104,8 +104,8 @@ func TestQueueOfChain(t *testing.T) {
 	})
 }
 
-// localQueue returns the LocalQueue of site/static/examples/admin/single-clusterqueue-setup.yaml in kubernetes-sigs/kueue
-// ff69552e, in a namespace and for a ClusterQueue.
+// localQueue returns the LocalQueue in site/static/examples/admin/single-clusterqueue-setup.yaml (kubernetes-sigs/kueue
+// ff69552e), but in a given namespace and for a given ClusterQueue.
 func localQueue(t *testing.T, version, namespace, cluster string) *unstructured.Unstructured {
 	t.Helper()
 	text := `apiVersion: kueue.x-k8s.io/` + version + `
@@ -123,15 +123,15 @@ spec:
 	return &q
 }
 
-// kueuePod returns a pod that Kueue has admitted. The pod has the label with the name of its ClusterQueue.
+// kueuePod returns a pod that Kueue has admitted. A label contains the name of its ClusterQueue.
 func kueuePod(cluster string) *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Labels = keys{"kueue.x-k8s.io/local-queue-name": "user-queue", "kueue.x-k8s.io/cluster-queue-name": cluster}
 	return p
 }
 
-// TestClusterQueue checks that a pod gets the ClusterQueue of the LocalQueue in the pod's namespace. The pod's label
-// must be used only if the role does not permit listing LocalQueues.
+// TestClusterQueue checks that a pod gets the ClusterQueue of the LocalQueue in its namespace. The pod's own label must
+// be used only if the role does not permit listing LocalQueues.
 func TestClusterQueue(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -174,9 +174,9 @@ func TestClusterQueue(t *testing.T) {
 	}
 }
 
-// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, and keep this
-// ClusterQueue when the LocalQueue is deleted. If the LocalQueue is then created again for another ClusterQueue, the
-// pods must get the other ClusterQueue.
+// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, and keep it when the
+// LocalQueue is deleted. If the LocalQueue is created again for another ClusterQueue, the pods must get that
+// ClusterQueue.
 func TestLaterLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, kueuePod(""), localQueue(t, "v1beta2", "team-b", "rich-queue"))
@@ -200,8 +200,8 @@ func TestLaterLocalQueue(t *testing.T) {
 	})
 }
 
-// TestOwnerLabels checks that a pod takes each label that it lacks from the nearest owner that has the label, if the
-// flag is set.
+// TestOwnerLabels checks that, if the flag is set, a pod takes each missing label from its nearest owner that has the
+// label.
 func TestOwnerLabels(t *testing.T) {
 	const of = `,namespace="team-a",pod="p",pod_uid="uid-p"} 1`
 	own, job, set := keys{"team": "blue"}, keys{"team": "red", "cost-center": "4711"}, keys{"cost-center": "1", "project": "moon", "secret": "x"}

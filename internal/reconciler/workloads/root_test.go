@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestRoot checks that the root of a pod's owner chain is found for every kind of creator.
+// TestRoot checks the root of a pod's owner chain for every kind of creator.
 func TestRoot(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -85,8 +85,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that a workload has only one parent, even if two references to the workload disagree. The parent
-// must be the same at every scrape.
+// TestOneParent checks that a workload has only one parent, even if two references to it differ. At every scrape, it
+// must be the same parent.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -119,8 +119,8 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks that a walk that stops before the root keeps the owners that it has found, and the reason for the
-// stop.
+// TestStops checks that the owners that were found stay known if the reconciler cannot follow the chain to the root,
+// with the reason.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

@@ -67,10 +67,9 @@ func TestManyPods(t *testing.T) {
 	})
 }
 
-// namespaces returns the number of namespaces for a number of pods.
 func namespaces(pods int) int { return pods/20 + 1 }
 
-// manyPods returns pods that belong to jobs in several namespaces, and all objects of the cluster.
+// manyPods returns pods of jobs in several namespaces, and all objects of the cluster.
 func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	for i := range n {
 		job := object("batch/v1", "Job", fmt.Sprintf("team-%d", i/podsOfJob%namespaces(n)), fmt.Sprintf("training-%d", i/podsOfJob), nil)
@@ -84,7 +83,7 @@ func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	return pods, all
 }
 
-// scrapes reads the page several times, and checks the number of pods.
+// scrapes reads the page several times and checks the number of pods on it.
 func (w *world) scrapes(times, pods int) {
 	w.t.Helper()
 	for range times {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestKeepsNothingOfPodsThatAreGone checks that the strings of deleted pods do not stay in memory.
+// TestKeepsNothingOfPodsThatAreGone checks that no string of a deleted pod stays in memory.
 func TestKeepsNothingOfPodsThatAreGone(t *testing.T) {
 	w := workloads.New(options(t, nil), slog.New(slog.DiscardHandler))
 	before := int64(heap())

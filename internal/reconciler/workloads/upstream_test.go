@@ -13,7 +13,7 @@ import (
 )
 
 // upstream contains owner chains that controllers outside Kubernetes create, from the pod's controller to the object
-// that a person creates. The named sources set each owner reference with controller: true.
+// that a person creates. The sources set each owner reference with controller: true.
 var upstream = []struct {
 	name   string
 	source string // repository, commit, and the files that set the references
@@ -96,8 +96,8 @@ var upstream = []struct {
 	},
 }
 
-// TestUpstreamOwners checks that each chain ends at the object that a person creates. It also checks that the shipped
-// role can get every kind in these chains, and no other kind.
+// TestUpstreamOwners checks that each chain ends at the object that a person creates. The shipped role must permit
+// reading exactly the kinds in these chains.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
 	for _, tt := range upstream {
@@ -123,8 +123,8 @@ func TestUpstreamOwners(t *testing.T) {
 	}
 }
 
-// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the application's run. Upstream
-// sets the owner of the run without controller: true, as for an owner that only delays garbage collection.
+// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the run of the application.
+// Upstream sets the owner of the run without controller: true, as for an owner that only delays garbage collection.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("sparkoperator.k8s.io/v1beta2 SparkApplication", "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication")

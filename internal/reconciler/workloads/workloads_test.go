@@ -61,7 +61,7 @@ func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *
 	return p
 }
 
-// TestRetention checks that the series of a finished or deleted pod remain exactly for the retention time.
+// TestRetention checks that the series of a finished or deleted pod stay for exactly the retention time.
 func TestRetention(t *testing.T) {
 	tests := []struct {
 		name string
@@ -104,7 +104,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRecreatedPod checks that a recreated pod with the same name counts as another pod.
+// TestRecreatedPod checks that a new pod with the name of a deleted pod counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("p", "1", nil))
@@ -125,7 +125,7 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// TestMissedDeletion checks a pod that was deleted, and replaced by another pod with the same name, while the watch was
+// TestMissedDeletion checks a pod that was deleted and replaced by another pod with the same name while the watch was
 // down.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
@@ -158,8 +158,8 @@ func TestMissedDeletion(t *testing.T) {
 	}
 }
 
-// TestHandOver checks that a replica has no series before and after its term. In its next term, the replica must
-// rebuild the series from the list.
+// TestHandOver checks that a replica has no series before and after its term, and that it rebuilds the series from the
+// list in its next term.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -186,7 +186,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestAllowedLabels checks that only allow-listed labels and annotations are shown.
+// TestAllowedLabels checks that the page contains only the allowed labels and annotations.
 func TestAllowedLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -228,8 +228,8 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Otherwise the labels would
-// change later, and this change would create a second series.
+// TestNoSeriesBeforeOwner checks that a pod has no series until its owners are known. Otherwise, its labels would
+// change later, which would start a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -252,7 +252,7 @@ func TestNoSeriesBeforeOwner(t *testing.T) {
 	})
 }
 
-// stall makes reads of a resource wait.
+// stall makes reads of a resource wait until a channel is closed.
 func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }

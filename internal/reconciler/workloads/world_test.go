@@ -44,7 +44,7 @@ type world struct {
 	stop        func()
 }
 
-// kinds contains the kinds that the API server serves in addition to pods.
+// kinds contains the kinds that the API server serves, in addition to pods.
 var kinds = []struct {
 	groupVersion, kind, resource string
 	cluster                      bool
@@ -94,8 +94,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with the given pods, claims, owners and local queues. Owners exist only as metadata. The
-// Workloads do not run yet.
+// newWorld returns a world with the given pods, claims, owners and local queues. Of the owners, only the metadata
+// exist. The Workloads are not running yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -125,7 +125,7 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	return w
 }
 
-// serve adds a kind to the kinds that the API server serves.
+// serve makes the API server serve another kind.
 func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
 	w.kube.Lock()
 	defer w.kube.Unlock()
@@ -186,7 +186,7 @@ func (w *world) lead() {
 // page returns the samples of the named metrics, or of all metrics, sorted.
 func (w *world) page(names ...string) []string {
 	w.t.Helper()
-	// Gatherers checks names, types, UTF-8 and duplicates.
+	// Gatherers also checks names, types, UTF-8 and duplicates.
 	families, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, done, err := w.Gather()
 		done()
