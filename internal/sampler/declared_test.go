@@ -14,7 +14,7 @@ import (
 
 func job(id string) gpu.Owner { return gpu.Unit{Manager: "slurm", Name: id}.Owner() }
 
-// declares sets the jobs that a prolog's file names for a GPU. An empty id represents a file that names no live job.
+// declares sets the jobs in a prolog's file for a GPU. An empty id means that the file names no live job.
 func (w *world) declares(uuid string, ids ...string) {
 	var list []gpu.Allocation
 	for _, a := range w.allocations.List {
@@ -44,9 +44,9 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// TestFalsePrologFile checks a job that works on a GPU while a file names either other jobs or no live job. The job is
-// credited with the time for which it works, and the stage "units" reports the file. A file that names both the job
-// and another one is not reported.
+// TestFalsePrologFile checks a job that works on a GPU while a file names other jobs or no live job. The job must be
+// credited with the time for which it works, and the stage "units" must report the file. A file that names this job and
+// another one must not be reported.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -90,9 +90,9 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// TestTruePrologFile checks that a file takes precedence over use if the file may be correct. The job in the file holds
-// the GPU without a process. Meanwhile, the GPU is used by a process of the host, by a pod, or by a job that started
-// after the last poll.
+// TestTruePrologFile checks that a file has precedence over use as long as it may be correct. The job in the file holds
+// the GPU without a process. In the meantime, the GPU is used by a process of the host, by a pod, or by a job that
+// started after the last poll.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks two jobs after their file was removed. Both jobs hold the GPU while they use it, so the
-// working job is not alone on the GPU. A job without a process no longer holds the GPU.
+// TestMissingPrologFile checks two jobs after their file was removed. A job must then hold the GPU while it uses it, so
+// the working job is not alone on the GPU. A job without a process must no longer hold the GPU.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")
@@ -148,8 +148,8 @@ func TestMissingPrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job is removed. The jobs
-// still do not share an instance.
+// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU when the file of one job is removed. The jobs
+// must still not share an instance.
 func TestMissingFileOfInstance(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -171,8 +171,7 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// TestUsed checks that the mapper receives the list of GPUs that units use. It receives this list only if files declare
-// GPUs.
+// TestUsed checks that the mapper receives the list of GPUs that units use, but only if files declare GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// newJobWorld returns a world with the job 4711 on a GPU, after an exporter ran for 30 ticks and ended.
+// newJobWorld returns a world with the job 4711 on a GPU. An exporter has run for 30 ticks and ended.
 func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())
@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if the job's epilog
-// removed the files of the job and the exporter restarted. Data about users are not stored.
+// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if the epilog has
+// removed the job's files and the exporter has restarted. Data about users must not be stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -67,8 +67,8 @@ func TestDescriptionAfterRestart(t *testing.T) {
 	}
 }
 
-// TestCorruptDescriptions checks a table that an exporter cannot have written. The exporter ignores the table and
-// keeps the file under another name.
+// TestCorruptDescriptions checks a table that an exporter cannot have written. The exporter must ignore it and keep the
+// file under another name.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",
@@ -91,8 +91,8 @@ func TestCorruptDescriptions(t *testing.T) {
 	}
 }
 
-// TestUnsavedDescriptions checks that a failure to save descriptions is logged once, and that a later attempt saves
-// the descriptions.
+// TestUnsavedDescriptions checks that a failed save of descriptions is logged once, and that a later attempt saves
+// them.
 func TestUnsavedDescriptions(t *testing.T) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// extended returns a JSON value in which each object has an additional field, as a later version
-// of the exporter might write it.
+// extended adds a field to each object in a JSON value, as a later version of the exporter might do.
 func extended(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -30,10 +29,9 @@ func extended(t *testing.T, v any) any {
 	return v
 }
 
-// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If both
-// exporters use the same format version, the older exporter continues the books and ignores
-// unknown fields. If the file has a later format version, the older exporter opens new books and
-// keeps the file.
+// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If both use the same format
+// version, the older exporter must continue the books and ignore unknown fields. If the file has a later format
+// version, it must open new books and keep the file.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -5,8 +5,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// Observed returns the observation of the only GPU in a report, as the sampler passes it to
-// the ledger.
+// Observed returns the observation of the only GPU in a report that the sampler would pass to the ledger.
 func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observation {
 	s.gpus.update(report, now)
 	s.modules.divide(&s.gpus, report.Readings)
@@ -15,8 +14,7 @@ func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observatio
 	return observation(s.gpus.device(r.UUID), r, v)
 }
 
-// HoldOpening blocks the next attempt to open the state directory. The attempt continues
-// when release is closed.
+// HoldOpening blocks the next attempt to open the state directory until release is closed.
 func (s *Sampler) HoldOpening(release <-chan struct{}) {
 	cfg := s.cfg
 	s.store.opening.Begin(func() opened {

@@ -43,8 +43,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReset checks that a restarted energy counter counts as a reset, and that the reset is counted once, even if the
-// exporter restarts.
+// TestReset checks that a restarted energy counter counts as one reset, even if the exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -62,7 +61,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestReplacedReturns checks a GPU that was replaced and returned. If the GPU is lost again, it stays in the list.
+// TestReplacedReturns checks a GPU that was replaced and has returned. When it is lost again, it must stay in the list.
 func TestReplacedReturns(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -79,8 +78,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the book of a lost GPU is published for the retention time, and that the book of a hung
-// GPU is published for as long as the GPU hangs.
+// TestRetention checks that the book of a lost GPU is published for the retention time, and the book of a hung GPU for
+// as long as the GPU hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -104,8 +103,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestLostGPUTakesNoRoom checks a GPU after the retention time. If the GPU is lost, its processes do not count towards
-// the process limit. If the GPU was replaced, its book is removed from the state.
+// TestLostGPUTakesNoRoom checks a GPU after the retention time. If it is lost, its processes must not count towards the
+// process limit. If it was replaced, its book must be removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -133,8 +132,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestSerials checks serial numbers. Renamed is the time at which a serial number is first reported or changes. If the
-// driver no longer reports a serial number, the known serial number is kept, even after a restart.
+// TestSerials checks serial numbers. Renamed must be the time at which a serial number is first reported or changes. If
+// the driver stops reporting a serial number, the known one must be kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -182,9 +181,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks an exporter that takes over from a predecessor. The new exporter keeps the values that it read
-// itself. If the driver no longer reports a serial number, the new exporter uses the serial number that the
-// predecessor read.
+// TestHandedOver checks an exporter that takes over from a predecessor. It must keep the values that it has read
+// itself. If the driver has stopped reporting a serial number, it must use the number that the predecessor read.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -213,7 +211,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestUnknownGPU checks that an XID error of an unlisted GPU does not add this GPU to the list.
+// TestUnknownGPU checks that an XID error of a GPU that is not in the list does not add the GPU to the list.
 func TestUnknownGPU(t *testing.T) {
 	w := newWorld(t)
 	w.xids = []gpu.DriverEvent{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}
@@ -222,8 +220,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks a GPU that hangs while the exporter starts. The GPU does not delay other GPUs. The holder
-// of the other GPU is credited with every second and charged for it.
+// TestHungAtRestart checks a GPU that hangs while the exporter starts. It must not delay other GPUs, whose holder must
+// be credited with every second and charged for it.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -241,9 +239,9 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// TestKernelLog checks that each error in the kernel's log counts once. The test uses four errors: an error for which
-// there is also a driver event, an error from before the start of the exporter, an error of a GPU that was not listed
-// yet, and an error that is read again after a restart.
+// TestKernelLog checks that each error in the kernel's log counts once. The errors are: an error that also has a driver
+// event, an error from before the start of the exporter, an error of a GPU that was not listed yet, and an error that
+// is read again after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

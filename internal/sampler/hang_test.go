@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks a save that hangs. Meanwhile gauges are updated, but books are not
-// updated, because only saved books are published. After the save, no energy is missing.
+// TestSaveHangs checks a save that hangs. In the meantime, gauges must be updated but not books, because only saved
+// books are published. After the save, no energy may be missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,10 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and
-// errors are not published in this time, because otherwise the content of the file would be counted
-// twice. GPUs are published, so probes and gauges work. An error in this time counts after the file
-// was read.
+// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and errors must not be
+// published in this time, because the content of the file would then count twice. GPUs must be published, so that
+// probes and gauges work. An error in this time must count when the file has been read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -85,8 +84,8 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHanging checks that Close and a tick do not wait for a hung file system. A tick
-// ends when its context ends.
+// TestCloseWhileHanging checks that Close and a tick do not wait for a hung file system. A tick must end when its
+// context ends.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -55,8 +55,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUseOfInstances checks two kinds of pods on a GPU in MIG mode. If one MIG instance is allocated to a pod,
-// the pod may use only this instance. If the whole GPU is allocated to a pod, the pod may use any instance.
+// TestUseOfInstances checks pods on a GPU in MIG mode. A pod with one MIG instance may use only this instance. A pod
+// with the whole GPU may use any instance.
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -95,8 +95,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks a container with two allocations of the same GPU. The container is one holder, and its
-// number of replicas is the larger number of the two allocations.
+// TestTwoClaims checks a container with two allocations of the same GPU. The container must be one holder, with the
+// larger number of replicas of the two allocations.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -113,9 +113,9 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// TestNewcomer checks a process that started after the last pod-resources list. Before the next list, its use is
-// not reported as unallocated. If the process ends and another process of the same container starts within
-// minutes, the container does not count as new.
+// TestNewcomer checks a process that started after the last pod-resources list. Until the next list, its use must not
+// be reported as unallocated. If it ends, and another process of the same container starts within minutes, the
+// container must not count as new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -162,8 +162,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// TestNoKubelet checks a machine without a device allocator. On such a machine, use is never reported as
-// unallocated, and the energy of an unused GPU has the reason idle.
+// TestNoKubelet checks a machine without a device allocator. Use must never be reported as unallocated, and the energy
+// of an unused GPU must have the reason idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -178,8 +178,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks a GPU that is reserved for unknown pods. Processes on this GPU are not strays, no pod
-// holds the GPU, and the idle energy of the GPU is charged to no owner.
+// TestReservation checks a GPU that is reserved for unknown pods. Its processes must not be strays, no pod must hold
+// it, and its idle energy must be charged to no owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -197,8 +197,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks a unit that holds a GPU but has no process on the GPU. The unit pays for the idle energy
-// of the GPU, even on a machine where allocations are optional.
+// TestUnitHolds checks a unit that holds a GPU without a process on it. The unit must pay for the GPU's idle energy,
+// even on a machine where allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
@@ -213,8 +213,8 @@ func TestUnitHolds(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks the time in which the kubelet returns no allocations. The snapshot contains the last
-// known holders and no unallocated use. The ledger gets no allocations.
+// TestSilentKubelet checks a snapshot while the kubelet returns no allocations. It must contain the last known holders,
+// and no unallocated use. The ledger must get no allocations.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -249,9 +249,9 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced checks pods with an allocated device that is unknown: the driver does not list the device, or the
-// id of the device is invalid. Such a pod may hold any GPU. Therefore its use is not reported as unallocated, and
-// the pod is not charged for holding the device. The use of other pods is reported as unallocated.
+// TestUnplaced checks pods whose allocated device is unknown, because the driver does not list it or because its id is
+// invalid. Such a pod may hold any GPU, so its use must not be reported as unallocated, and it must not be charged for
+// holding the device. The use of other pods must be reported as unallocated.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -272,8 +272,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace.
-// Holders are charged for their allocations. No owner is charged for using a GPU.
+// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace. Holders
+// must be charged for their allocations, and no owner for using a GPU.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -294,8 +294,8 @@ func TestPrivatePIDs(t *testing.T) {
 	}
 }
 
-// TestDeadHolder checks that an allocation is ignored if its pod is unknown or may have ended. A
-// process of the pod that still uses the GPU counts as unallocated use.
+// TestDeadHolder checks that an allocation is ignored if its pod is unknown or may have ended. A process of the pod
+// that still uses the GPU must count as unallocated use.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -314,9 +314,9 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next list contains
-// the pod's allocation, the pod is credited with holding the GPU from its first second on the GPU. The pod's
-// active time never exceeds its held time.
+// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next list contains its
+// allocation, the pod must be credited with holding the GPU from its first second on it. Its active time must never
+// exceed its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -340,8 +340,8 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
-// TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod
-// is credited with holding its GPU until the first reading that does not contain a process of the pod.
+// TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod must
+// be credited with holding its GPU until the first reading without a process of the pod.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

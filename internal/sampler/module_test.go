@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestModules checks that each of two GPUs is charged for its share of the energy of their module.
-// Both GPUs report the counter of the module. This counter rises by 200 J in two seconds.
+// TestModules checks that each of two GPUs is charged for its share of their module's energy. Both GPUs report the
+// counter of the module, which increases by 200 J in two seconds.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports
-// the counter is charged for all energy.
+// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports it must be charged
+// for all energy.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName checks a process that has the name of an MPS server. If its pod has a GPU,
-// only clients in the same pod are charged for its work. If its pod has no GPU, all clients are
-// charged.
+// TestMPSServerByName checks a process that has the name of an MPS server. If its pod has a GPU, only clients in this
+// pod must be charged for its work. Otherwise, all clients must be charged.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -119,8 +118,8 @@ func TestMPSServerByName(t *testing.T) {
 	}
 }
 
-// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. If no
-// client is on the GPU, the server is treated like any other process.
+// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. Without a client on the GPU, it
+// must count as any other process.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -136,8 +135,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with a known pod and an unknown container. The use of the
-// GPU by this process is attributed to the container of the pod that holds the GPU.
+// TestOnlyPodKnown checks a process whose pod is known but whose container is not. Its use of the GPU must be
+// attributed to the container of the pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitches checks that each error of an NVSwitch counts once. The test uses three
-// errors: an error while no driver responds, an error that is read again after a restart, and
-// an error with the code of an earlier error after the log has dropped the earlier error.
+// TestNVSwitches checks that each error of an NVSwitch counts once. The errors are: an error while no driver responds,
+// an error that is read again after a restart, and an error with the code of an earlier error that has left the log.
 func TestNVSwitches(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

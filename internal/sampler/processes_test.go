@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNothingNew checks that the utilisation of a process is unknown, not zero, if the driver has
-// no new samples.
+// TestNothingNew checks that, if the driver has no new samples, the utilisation of a process is unknown and not zero.
 func TestNothingNew(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -85,8 +84,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// TestVanished checks that the samples of an ended process are charged to its last known owner. The
-// samples of a process that was never seen running are unmapped.
+// TestVanished checks that the samples of an ended process are charged to its last known owner. The samples of a
+// process that was never seen must be unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -105,8 +104,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is remembered for half a minute. This is longer than the
-// time for which the driver may still list the process.
+// TestMemory checks that an ended process is remembered for half a minute, which is longer than the driver may still
+// list it.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -124,9 +123,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID checks two processes that had the same PID. Until the driver lists the later
-// process, samples with this PID count for the earlier process, which was on the GPU, because a
-// sample describes the past.
+// TestReusedPID checks two processes that had the same PID. Until the driver lists the later process, samples with this
+// PID must count for the earlier process, because a sample describes the past and the earlier process was on the GPU.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -146,8 +144,8 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// TestReusedPIDLater checks two processes that had the same PID. If the earlier process left the
-// GPU long before a sample, the sample counts for the later process.
+// TestReusedPIDLater checks two processes that had the same PID. If the earlier process left the GPU long before a
+// sample, the sample must count for the later process.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -162,8 +160,8 @@ func TestReusedPIDLater(t *testing.T) {
 	}
 }
 
-// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that the
-// samples of the server do not count as activity of any owner.
+// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that its samples do not count as
+// activity of any owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -188,8 +186,8 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestMPSServer checks that the snapshot does not contain an MPS server while one of
-// the server's clients is on the GPU, and that it contains other processes.
+// TestMPSServer checks that the snapshot does not contain an MPS server while one of its clients is on the GPU, and
+// that it contains all other processes.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -10,8 +10,7 @@ import (
 )
 
 // TestRecent checks the averages over ten minutes for a GPU that is read every ten seconds. The GPU is idle for the
-// first five minutes. After that, the GPU is hot, and the slowdown counter of the driver grows by nine of every ten
-// seconds.
+// first five minutes. Then it is hot, and in every ten seconds the driver's slowdown counter grows by nine.
 func TestRecent(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -54,7 +53,7 @@ func TestRecent(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	// The first reading starts the history, so ten minutes contain 60 further readings.
+	// The history begins with the first reading, so ten minutes contain 60 more readings.
 	repeat(1+30, false, false)
 	expect("after less than ten minutes", repeat(29, true, true), nil)
 	expect("after ten minutes, half of them hot", repeat(1, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.45}, Clock: 900e6, Utilization: 0.5})
@@ -68,8 +67,8 @@ func TestRecent(t *testing.T) {
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 }
 
-// TestRecentWithoutHealth checks that the whole value of a counter does not count as its growth after a reading without
-// health, as after a failed call of the driver.
+// TestRecentWithoutHealth checks that, after a reading without health, the whole value of a counter does not count as
+// its growth. A failed call of the driver causes such a reading.
 func TestRecentWithoutHealth(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot checks that a snapshot contains the node, the holders and users of each GPU, and
-// the charges to these owners.
+// TestSnapshot checks that a snapshot contains the node, the holders and users of each GPU, and their charges.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -76,8 +75,7 @@ func TestFieldPage(t *testing.T) {
 	}
 }
 
-// TestNodeIdentity checks that the identity of the machine is kept if it cannot be read again
-// later.
+// TestNodeIdentity checks that the machine's identity stays known if it cannot be read again.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -94,8 +92,7 @@ func TestNodeIdentity(t *testing.T) {
 	}
 }
 
-// TestHostEvery checks that the machine's identity is read every ten seconds, and not at every
-// tick.
+// TestHostEvery checks that the machine's identity is read every ten seconds instead of at every tick.
 func TestHostEvery(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -109,9 +106,8 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts. It
-// corresponds to 1.5 times the GPU's maximum power. If the counter covers more than the GPU, it
-// corresponds to 4.5 times this power.
+// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts: 1.5 times the GPU's
+// maximum power or, if the counter covers more than the GPU, 4.5 times.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -156,8 +152,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks a read that is interrupted because the exporter ends. The read does
-// not count as a failure, and no snapshot contains it.
+// TestEndDuringARead checks a read that the end of the exporter interrupts. It must not count as a failure, and must be
+// in no snapshot.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -175,9 +171,9 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks a restart after which the energy of a GPU is read from another
-// counter. The difference between the two counters is not charged. If only the scope of the
-// counter becomes more precise, the ledger treats it as the same counter.
+// TestAnotherCounter checks a restart after which a GPU's energy comes from another counter. The difference between the
+// two counters must not be charged. If only the scope of the counter becomes more precise, the ledger must treat it as
+// the same counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -209,8 +205,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial checks the time in which the driver of one vendor does not respond. The GPUs of
-// this vendor stay present, and the number of GPUs that the drivers list is unknown.
+// TestPartial checks the time in which one vendor's driver does not respond. Its GPUs must stay present, and the number
+// of GPUs that the drivers list must be unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
@@ -223,8 +219,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestDriverDown checks that a snapshot contains identities and books, but no readings and
-// processes, while the driver is down.
+// TestDriverDown checks that, while the driver is down, a snapshot contains identities and books, but no readings and
+// no processes.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -26,9 +26,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestTwoExporters checks a second exporter. Until the first exporter ends, the second exporter
-// publishes the GPUs but charges nothing. After that, it continues the books of the first exporter.
-// An error that the driver reports to both exporters counts once.
+// TestTwoExporters checks a second exporter. Until the first exporter ends, it must publish the GPUs but charge
+// nothing. Then it must continue the books of the first exporter. An error that the driver reports to both exporters
+// must count once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -59,9 +59,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLateDirectory checks that books and errors continue if the state file can be opened only after
-// some ticks. Before the file is read, no books or errors are published, because their counters would
-// have another created timestamp.
+// TestLateDirectory checks that books and errors continue if the state file can be opened only after some ticks. Until
+// it is read, no books or errors must be published, because their counters would have another created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -107,9 +106,8 @@ func TestLateDirectory(t *testing.T) {
 	}
 }
 
-// TestStateRemoved checks that the exporter creates and locks its state directory again after the
-// directory was removed. If another exporter has locked the new directory first, the first exporter
-// stops charging.
+// TestStateRemoved checks that the exporter creates and locks its state directory again if it was removed. If another
+// exporter locks the new directory first, the exporter must stop charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -134,8 +132,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. Saves fail in
-// this test, because a folder has the name of the state file and can be neither replaced nor removed.
+// TestSaveBeforePublish checks that a snapshot never contains values that are not saved. Saves fail in this test,
+// because a folder that can be neither replaced nor removed has the name of the state file.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -159,8 +157,8 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStaleFromStart checks that an exporter that has never saved publishes no book. If such an
-// exporter published a book, its counters would decrease after a restart.
+// TestStaleFromStart checks that an exporter that has never saved publishes no book. If it did, its counters would
+// decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -179,8 +177,8 @@ func TestStaleFromStart(t *testing.T) {
 	}
 }
 
-// TestOversizedState checks a state file with an oversized record. The failure is counted as
-// oversized, and new books are opened.
+// TestOversizedState checks a state file with an oversized record. The failure must count as oversized, and new books
+// must be opened.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
 	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
@@ -242,13 +240,12 @@ func TestCorruptState(t *testing.T) {
 	}
 }
 
-// renames returns a function that renames a file below the root folder of a world.
+// renames returns a function that renames a file below a world's root folder.
 func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that replaces a file by a folder, because even root cannot open a folder
-// as a file.
+// blocks returns a function that replaces a file with a folder, which even root cannot open as a file.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)
@@ -256,7 +253,7 @@ func blocks(name string) func(*world) error {
 	}
 }
 
-// unblocks returns a function that removes the folder that [blocks] made.
+// unblocks returns a function that removes the folder that [blocks] created.
 func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }

@@ -56,7 +56,7 @@ type world struct {
 	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
-	// kernelLog contains the errors that the next tick finds in the kernel's log.
+	// kernelLog contains the errors in the kernel's log that the next tick reads.
 	kernelLog []gpu.KernelError
 }
 
@@ -149,8 +149,7 @@ func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
 
 func (w *world) Used(_ []gpu.Device, by map[gpu.Owner][]string) { w.used = by }
 
-// Allocations returns the allocations. Their request time is the current time unless a test sets
-// another time.
+// Allocations returns the allocations. They were requested now, unless a test sets another time.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
 	a.Requested = cmp.Or(a.Requested, w.now)
@@ -214,8 +213,7 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted closes s and returns its successor. Closing s releases the state directory, like the
-// end of a process.
+// restarted closes s and returns its successor. Closing s releases the state directory, as the end of a process does.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)

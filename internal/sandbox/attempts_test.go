@@ -15,19 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is an operation that is tried inside and outside the sandbox. Outside, all attempts
-// succeed.
+// attempt is an operation that is tried inside and outside the sandbox. Outside, it must succeed.
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code of the attempt inside the sandbox. It applies if the kernel's Landlock
-	// ABI is at least abi.
+	// fails is the error code of the attempt in the sandbox, if the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }
 
-// filtered lists attempts from the table below. For these attempts, the system call filter returns
-// EPERM. The kernel applies the filter before Landlock.
+// filtered lists attempts in the table below for which the system call filter returns EPERM. The kernel applies the
+// filter before Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -62,8 +60,8 @@ var attempts = []attempt{
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},
 	{"signal itself", func(*world) error { return unix.Kill(os.Getpid(), 0) }, "", 0},
-	// The kernel protects the environment of a process by the same rule, but root with CAP_PERFMON
-	// can read the environment.
+	// The same rule of the kernel protects the environment of a process, but root with CAP_PERFMON may read the
+	// environment.
 	{"see the root of a process", func(*world) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", os.Getppid())); return err }, "EACCES", 1},
 	{"read the cgroup of a process", func(*world) error { return readOf("cgroup") }, "", 0},
 	{"read the state of a process", func(*world) error { return readOf("stat") }, "", 0},
@@ -90,7 +88,7 @@ func openFor(path string, flag int) error {
 	return err
 }
 
-// readOf returns a function that reads a file in the parent process's /proc directory.
+// readOf reads a file of the parent process in /proc.
 func readOf(name string) error {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", os.Getppid(), name))
 	return err
@@ -104,8 +102,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice sends an ioctl to a device that does not support the ioctl. The error ENOTTY shows
-// that the ioctl reached the device.
+// controlDevice sends an ioctl that the device does not support. The error ENOTTY shows that the ioctl has reached the
+// device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {
@@ -118,8 +116,8 @@ func controlDevice(*world) error {
 	return err
 }
 
-// mayGainPrivileges returns EPERM if no_new_privs is set. In this case the program cannot gain
-// privileges by executing a setuid program.
+// mayGainPrivileges returns EPERM if no_new_privs is set, because the program then cannot gain privileges by executing
+// a setuid program.
 func mayGainPrivileges() error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(threads) < 2 {
@@ -137,9 +135,8 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that are tried with and without the filter. With the filter, each call
-// returns EPERM. Without the filter, each call returns another error code, because most calls have
-// invalid arguments. The arguments are invalid so that the calls have no effect.
+// calls lists system calls that are tried with and without the filter. With the filter, each returns EPERM. Without the
+// filter, each returns another error code, because most calls have invalid arguments, so that they have no effect.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -220,15 +217,14 @@ var calls = []struct {
 	{"set flags of a file", func() error { return ofSocket(func(fd int) error { return unix.SetNonblock(fd, true) }) }, ""},
 }
 
-// allowedCalls lists the calls that the filter does not deny. The filter makes clone3 fail with
-// ENOSYS, so that the C library uses clone.
+// allowedCalls lists calls that the filter does not deny. The filter makes clone3 fail with ENOSYS, so that the C
+// library uses clone.
 var allowedCalls = map[string]string{
 	"read a limit of its own": "", "set its own processors": "", "signal its own thread": "", "start a thread": "", "open a socket": "",
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// noProcess is a process id that no process can have, because it exceeds the kernel's limit
-// (PID_MAX_LIMIT).
+// noProcess exceeds the kernel's limit of process ids (PID_MAX_LIMIT), so no process can have it.
 const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }
@@ -265,7 +261,7 @@ func ofSocket(do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Close(fd))
 }
 
-// startThread starts goroutines that each occupy a thread, so that Go must create a new thread.
+// startThread starts goroutines that occupy a thread each, so that Go must create a new thread.
 func startThread() error {
 	var threads sync.WaitGroup
 	stop := make(chan struct{})

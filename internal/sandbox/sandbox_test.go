@@ -21,8 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestMain runs the tests. If the environment contains a world, it runs the program under test
-// instead.
+// TestMain runs the tests, or the program under test if the environment contains a world.
 func TestMain(m *testing.M) {
 	text, tested := os.LookupEnv(worldVariable)
 	if !tested {
@@ -39,17 +38,17 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// worldVariable is the environment variable that contains the world for the program under test.
+// worldVariable is the environment variable with the world for the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// restarts is the environment variable that is set in a restarted program.
+// The environment variable restarts is set in a program that has restarted.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
-// world describes the environment in which the program under test runs. The test is the program's
-// parent process, listens on the ports and sockets, and owns the files.
+// world describes the environment of the program under test. The test is the program's parent process, listens on the
+// ports and sockets, and owns the files.
 type world struct {
-	// Sandboxed programs enter the sandbox. Stacked programs enter the sandbox repeatedly, until
-	// the kernel refuses.
+	// If Sandboxed is set, the program enters the sandbox. If Stacked is set, it enters sandboxes until the kernel
+	// refuses.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
 	Restarted          bool   // restart in the sandbox
@@ -76,13 +75,13 @@ type result struct {
 	Restarted bool
 }
 
-// deathSignal is read during package initialisation, which Go runs on the main thread.
+// deathSignal is read during the initialisation of the package, which runs on the main thread.
 var deathSignal = func() (signal int32) {
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return signal
 }()
 
-// explore enters the sandbox, as the world requires, and makes every attempt.
+// explore enters the sandbox, if the world requires it, and makes every attempt.
 func (w *world) explore() result {
 	r := result{Attempts: make(map[string]string), Calls: make(map[string]string)}
 	for again := w.Sandboxed; again; again = w.Stacked && r.Error == "" {
@@ -168,8 +167,7 @@ func explore(t *testing.T, w world) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The program receives the signal when the thread that started the program ends, so this thread
-	// must not end early.
+	// The kernel sends the signal when the thread that started the program ends, so this thread must not end early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
@@ -187,7 +185,7 @@ func explore(t *testing.T, w world) result {
 	return r
 }
 
-// needLandlock skips the test if the kernel has no Landlock.
+// needLandlock skips the test if the kernel does not support Landlock.
 func needLandlock(t *testing.T) {
 	t.Helper()
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -197,8 +195,8 @@ func needLandlock(t *testing.T) {
 	t.Logf("Landlock ABI %d", abi)
 }
 
-// TestEnter checks that the sandbox allows only the operations that the exporter needs, and that
-// the process and its name do not change. Outside the sandbox all operations must succeed.
+// TestEnter checks that the sandbox allows only the operations that the exporter needs, and that the process and its
+// name do not change. Outside the sandbox, all operations must succeed.
 func TestEnter(t *testing.T) {
 	for _, tt := range []world{
 		{},
@@ -234,7 +232,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestRestartDenied checks the filters without Landlock. In this case they deny a restart.
+// TestRestartDenied checks that the filters deny a restart without Landlock.
 func TestRestartDenied(t *testing.T) {
 	w := newWorld(t)
 	w.Filtered, w.Restarted = true, true
@@ -243,7 +241,7 @@ func TestRestartDenied(t *testing.T) {
 	}
 }
 
-// expected returns the error code that an attempt should have in the world.
+// expected returns the error code of an attempt in the world.
 func expected(a attempt, w world, abi int) string {
 	switch {
 	case w.Filtered && slices.Contains(filtered, a.name):
@@ -280,8 +278,8 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks a state folder that cannot be created. The program runs in the sandbox
-// nevertheless, but cannot write files.
+// TestNoStateFolder checks a state folder that cannot be created. The program must run in the sandbox nevertheless, but
+// must be unable to write files.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -292,8 +290,8 @@ func TestNoStateFolder(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the program continues if the kernel refuses to restrict it, for example
-// because the sandbox would be the seventeenth nested sandbox.
+// TestRefused checks that the program continues if the kernel refuses to restrict it, such as when the sandbox would be
+// the seventeenth nested sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
