@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gathered is a gatherer with one metric. The metric's value is the number of calls.
+// gathered is a gatherer with one metric, whose value is the number of calls.
 type gathered struct {
 	n   int
 	err error
@@ -30,8 +30,8 @@ func (g *gathered) Gather() ([]*dto.MetricFamily, func(), error) {
 	}}, func() {}, nil
 }
 
-// TestCached checks that a page is rendered once for each revision and encoding. After a return to
-// an earlier revision, the page must be rendered again.
+// TestCached checks that a page is rendered once for each revision and encoding. When an earlier revision returns, the
+// page must be rendered again.
 func TestCached(t *testing.T) {
 	page, revision := new(gathered), uint64(0)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return revision })
@@ -67,8 +67,8 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// TestCachedMany checks that the size of the cache is limited. After 100 different requests, the
-// response to the first request is rendered again.
+// TestCachedMany checks that the size of the cache is limited: after 100 different requests, the first request must be
+// rendered again.
 func TestCachedMany(t *testing.T) {
 	page := new(gathered)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

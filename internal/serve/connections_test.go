@@ -47,9 +47,8 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections checks that a new connection is served if a limit is reached, and that the
-// new connection replaces the connection that has been idle longest. An address may have half of
-// all connections.
+// TestIdleConnections checks that a new connection is served at a limit, in place of the connection that has been idle
+// longest. One address may have up to half of all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -89,8 +88,7 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestScraperAmongMany checks that an address keeps its idle connections if other addresses have
-// more connections.
+// TestScraperAmongMany checks that an address keeps its idle connections while other addresses have more connections.
 func TestScraperAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -111,8 +109,7 @@ func TestScraperAmongMany(t *testing.T) {
 	})
 }
 
-// TestSilentConnections checks that connections that have not sent a request are closed in the same
-// way as idle connections.
+// TestSilentConnections checks that connections without a request are closed in the same way as idle connections.
 func TestSilentConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 4, MaxRequests: 16}, page)
@@ -130,8 +127,8 @@ func TestSilentConnections(t *testing.T) {
 	})
 }
 
-// TestBusyConnections checks that a new connection is refused if its address has reached the limit
-// and all connections of the address are busy. Other addresses must still be served.
+// TestBusyConnections checks that a new connection is refused if its address has reached the limit and all of the
+// address's connections are busy. Other addresses must still be served.
 func TestBusyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

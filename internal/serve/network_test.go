@@ -84,15 +84,15 @@ func (n *network) dial(from string) net.Conn {
 	return client
 }
 
-// client returns a client with the given address. The client keeps its connections open.
+// client returns a client with the given address that keeps its connections open.
 func (n *network) client(from string) *http.Client {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return n.dial(from), nil }}
 	n.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// get sends a request, and returns the status of the response and the duration of the request. The
-// status is 0 if there was no response.
+// get sends a request, and returns the status of the response and the duration. The status is 0 if there is no
+// response.
 func (n *network) get(client *http.Client, path string) (status int, took time.Duration) {
 	began := time.Now()
 	response, err := client.Get("http://gpu-node" + path)
@@ -106,8 +106,7 @@ func (n *network) get(client *http.Client, path string) (status int, took time.D
 	return response.StatusCode, time.Since(began)
 }
 
-// checkOverload checks the overload metric for each action, and the number of log lines about too
-// many clients.
+// checkOverload checks the overload metric by action, and the number of log lines about too many clients.
 func (n *network) checkOverload(want map[string]int, lines int) {
 	n.t.Helper()
 	families, err := n.registry.Gather()

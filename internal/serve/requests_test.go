@@ -16,8 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestScrapersBehindOneAddress checks that all scrapes succeed if many scrapers with the same
-// address scrape concurrently.
+// TestScrapersBehindOneAddress checks that many concurrent scrapes from the same address all succeed.
 func TestScrapersBehindOneAddress(t *testing.T) {
 	for _, scrapers := range []int{16, 64, 200} {
 		t.Run(fmt.Sprint(scrapers), func(t *testing.T) {
@@ -52,8 +51,8 @@ func TestScrapersBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestMaxRequests checks that requests above a limit are refused after a wait of five seconds, and
-// that probes are served immediately.
+// TestMaxRequests checks that requests above a limit are refused after five seconds, and that probes are served
+// immediately.
 func TestMaxRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -188,7 +187,7 @@ func TestBody(t *testing.T) {
 	})
 }
 
-// TestReceive checks that request bodies are passed only to the handlers of receiving paths.
+// TestReceive checks that the server passes request bodies only to the handlers of the paths that receive data.
 func TestReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string

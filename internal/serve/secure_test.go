@@ -15,9 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestNoHTTP2 checks that the server negotiates HTTP/1.1 with a client that offers HTTP/2, even if
-// the web configuration enables HTTP/2. It also checks that the server responds in HTTP/1.1 to a
-// client that sends HTTP/2 without negotiation.
+// TestNoHTTP2 checks that the server negotiates HTTP/1.1 with a client that offers HTTP/2, even if the web
+// configuration enables HTTP/2, and that it responds in HTTP/1.1 to a client that sends HTTP/2 without negotiation.
 func TestNoHTTP2(t *testing.T) {
 	file := webConfig(t, "http_server_config: {http2: true}\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -52,10 +51,10 @@ func TestNoHTTP2(t *testing.T) {
 	})
 }
 
-// TestPasswordsWait checks that the request limit is applied before passwords are checked. If
-// passwords were checked first, clients that guess passwords could delay a scraper for a long time.
+// TestPasswordsWait checks that the request limit applies before passwords are checked. Otherwise, clients that guess
+// passwords could delay a scraper for a long time.
 func TestPasswordsWait(t *testing.T) {
-	// This is the bcrypt hash of the password swordfish, with the lowest cost.
+	// The bcrypt hash of the password swordfish, with the lowest cost.
 	file := webConfig(t, "basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n")
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -39,8 +39,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestPage checks that a separate page contains only the metrics of its gatherer, and that
-// failures of the separate page are counted on the main page.
+// TestPage checks that a separate page contains only the metrics of its gatherer, and that its failures are counted on
+// the main page.
 func TestPage(t *testing.T) {
 	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
 	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
@@ -103,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestServing checks that the function that Serving sets is called once, when all addresses
-// are served. While the web configuration is invalid, the function must not be called.
+// TestServing checks that the function given to Serving is called once, when all addresses are served, and not while
+// the web configuration is invalid.
 func TestServing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for _, tt := range []struct {
@@ -132,7 +132,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// failure is a log handler that calls a function when the server logs that it cannot serve.
+// failure is a log handler that is called when the server logs that it cannot serve.
 type failure func()
 
 func (f failure) Write(line []byte) (int, error) {

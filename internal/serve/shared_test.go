@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts its calls. After a delay it returns several series that have the number of calls
-// as their value, and labels of a given length.
+// gatherer counts its calls. After a delay, it returns some series. Their value is the number of calls, and their
+// labels have a given length.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -44,8 +44,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests share a response if they accept the same encoding and arrive
-// while the response is rendered. Later requests must get a new response.
+// TestShared checks that requests share a response if they accept the same encoding and arrive while it is rendered.
+// Later requests must get a new response.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}
@@ -86,8 +86,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestRoom checks that a response can reuse the buffer of a response that has been sent, even if
-// the new response is slightly larger.
+// TestRoom checks that a response can reuse the buffer of an earlier response, even if it is slightly larger.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, size := strings.Repeat("x", 2<<20), 1<<20
@@ -126,8 +125,8 @@ func (discarder) Header() http.Header         { return make(http.Header) }
 func (discarder) WriteHeader(int)             {}
 func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestSlowReader checks that a client that reads slowly does not affect other clients. The page
-// must be rendered again for each scrape by another client.
+// TestSlowReader checks that a client that reads slowly does not affect other clients, for which the page must be
+// rendered again at each scrape.
 func TestSlowReader(t *testing.T) {
 	g := &gatherer{series: 20_000, label: 1000} // more than the kernel buffers for a connection
 	server := httptest.NewServer(pageOf(g))

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// changing is a gatherer with a page that changes at random.
+// changing is a gatherer whose page changes at random.
 type changing struct {
 	*rand.Rand
 	families []*dto.MetricFamily
@@ -51,7 +51,7 @@ func (c *changing) metric(kind dto.MetricType) *dto.Metric {
 	return m
 }
 
-// family returns a random new family. A few families are large, so their text is not kept.
+// family returns a random new family. A few families are so large that their text is not kept.
 func (c *changing) family(name string) *dto.MetricFamily {
 	kind := []dto.MetricType{dto.MetricType_COUNTER, dto.MetricType_GAUGE, dto.MetricType_GAUGE, dto.MetricType_HISTOGRAM}[c.IntN(4)]
 	f := &dto.MetricFamily{Name: &name, Help: new(fmt.Sprint("Help ", c.IntN(3))), Type: &kind}
@@ -65,7 +65,7 @@ func (c *changing) family(name string) *dto.MetricFamily {
 	return f
 }
 
-// change makes one random change that a gatherer is allowed to make.
+// change makes one random change, of a kind that gatherers may make.
 func (c *changing) change() {
 	i := c.IntN(len(c.families))
 	f := c.families[i]
@@ -104,8 +104,7 @@ func (c *changing) change() {
 	}
 }
 
-// TestTexts changes a page at random and compares each response with the response that
-// client_golang renders.
+// TestTexts changes a page at random and compares each response with client_golang's response.
 func TestTexts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -132,7 +131,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// textOf returns the status, the headers and the decompressed body of a response as text.
+// textOf returns the status, the headers and the decompressed body of a response in one string.
 func textOf(t *testing.T, h http.Handler, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -178,8 +177,8 @@ func TestTextsRequests(t *testing.T) {
 	}
 }
 
-// TestTextsBadFamily checks that the other families are served if one family cannot be encoded, and that
-// the failure is counted.
+// TestTextsBadFamily checks a family that cannot be encoded. The other families must be served, and the failure must be
+// counted.
 func TestTextsBadFamily(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	page := serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Page(&changing{families: []*dto.MetricFamily{
