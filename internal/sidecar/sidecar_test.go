@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// TestParse checks the separators in the parameters. docs/install.md describes these separators.
+// TestParse checks the separators in the parameters, which docs/install.md describes.
 func TestParse(t *testing.T) {
 	got := sidecar.Parse(map[string]string{
 		"image": "\tregistry.example.com/gpuledger:1\r\n", "arguments": "--a=b c\n\n  --d \r\n", "pullSecrets": "one, two\nthree,,four",
@@ -71,9 +71,9 @@ func onNode(name string) *corev1.Affinity {
 	}}}
 }
 
-// TestPatch checks the paths in the patch. The patch adds lists and maps only if the pod lacks them,
-// and it adds the container after all volumes. test/e2e/deploy compares pods patched by the webhook
-// with pods patched by the policy.
+// TestPatch checks the paths in the patch. It must add lists and maps only if the pod does not have them, and must add
+// the container after all volumes. test/e2e/deploy compares pods that the webhook has patched with pods that the policy
+// has patched.
 func TestPatch(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "webSecret": "web", "pullSecrets": "a b"})
 	tests := []struct {
@@ -132,7 +132,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestMemory checks that a hostile pod takes little more memory than its text.
+// TestMemory checks that a hostile pod takes only a little more memory than its JSON.
 func TestMemory(t *testing.T) {
 	text := []byte(`{"spec": {"containers": [` + strings.Repeat("{},", 100_000) + `{}]}}`)
 	result := testing.Benchmark(func(b *testing.B) {

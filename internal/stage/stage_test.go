@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed reports an attempt of a stage every second. The error of each attempt is the result
-// of the function came. observed returns the lines of the log.
+// observed reports an attempt of a stage every second, whose error is the result of came. It returns the lines of the
+// log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -35,9 +35,8 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestSaidOnce checks that each reason of an outage is logged once, and that at most one reason
-// is logged per minute. If a stage alternates between down and up, it is logged as up after it
-// was up for a minute.
+// TestSaidOnce checks that each reason of an outage is logged once, and at most one reason per minute. A stage that
+// alternates between down and up must be logged as up when it has been up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -107,8 +106,7 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestManyReasons checks that at most one message per minute is logged if the reason changes at
-// every attempt.
+// TestManyReasons checks that at most one message per minute is logged if every attempt has another reason.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
@@ -116,8 +114,7 @@ func TestManyReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsOfDays checks that the memory is bounded in an outage with a different reason at
-// every attempt.
+// TestReasonsOfDays checks that memory is bounded in an outage in which every attempt has another reason.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)

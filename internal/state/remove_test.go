@@ -53,8 +53,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	}
 }
 
-// TestRemoveOthers checks that Remove, called with a wrong path, removes no file of another
-// program.
+// TestRemoveOthers checks that Remove with a wrong path removes no file of another program.
 func TestRemoveOthers(t *testing.T) {
 	path := t.TempDir()
 	other := filepath.Join(path, "other")

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// lines returns the records that a test saves, one for each number.
+// lines returns the records for a test to save, one for each number.
 func lines(numbers ...int) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, n := range numbers {
@@ -128,8 +128,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks a file of any size that another program wrote. Load needs no more memory than
-// for a header.
+// TestLargeFile checks a file of any size that another program wrote. Load must need no more memory than for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -154,7 +153,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestCutOff checks that truncation of a file at any length is detected.
+// TestCutOff checks that a file that was truncated at any length is detected.
 func TestCutOff(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -177,8 +176,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks a file that cannot be written. The test makes a folder with the name of the
-// file, because root can write to any file.
+// TestUnwritable checks a file that cannot be written. Because root can write to any file, the test creates a folder
+// with the name of the file.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -226,9 +225,9 @@ func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	}
 }
 
-// TestReadOnly checks read-only directories. If the directory was used before, its file is loaded.
-// After a failed save, the error is ErrStale unless the file was written in another boot. If the
-// directory was never used, it cannot be opened.
+// TestReadOnly checks read-only directories. If the directory was used before, its file must be loaded. After a failed
+// save, the error must be ErrStale unless the file was written in another boot. If the directory was never used, it
+// cannot be opened.
 func TestReadOnly(t *testing.T) {
 	path, remount := mount(t)
 	remount(unix.MS_RDONLY)
@@ -266,7 +265,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that neither a new nor an old state remains after an incomplete write.
+// TestFullDisk checks that neither a new nor an old state is left after an incomplete write.
 func TestFullDisk(t *testing.T) {
 	path, _ := mount(t)
 	d := open(t, path, "boot-1")
@@ -332,8 +331,7 @@ func occupy(t *testing.T, path string) {
 	}
 }
 
-// TestNoRecord checks that Save returns an error for a record that cannot be written, and does not omit
-// the record.
+// TestNoRecord checks that Save returns an error for a record that cannot be written, instead of omitting it.
 func TestNoRecord(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	if err := d.Save(slices.Values([]any{1, math.NaN(), 2})); err == nil {

@@ -36,8 +36,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, and that
-// it keeps the old table in this case.
+// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, but keeps the old table.
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

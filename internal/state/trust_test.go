@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestFolder checks a directory in which other users could place a file. The directory is
-// rejected, and the error contains the remedy.
+// TestFolder checks a directory in which other users could create a file. It must be rejected, with an error that
+// contains the remedy.
 func TestFolder(t *testing.T) {
 	const ok = ""
 	tests := []struct {
@@ -60,8 +60,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestLinks checks links and pipes that have the name of a state file. The program does not follow
-// a link, and a pipe does not block the program.
+// TestLinks checks links and pipes with the name of a state file. The program must not follow a link, and a pipe must
+// not block it.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -126,8 +126,8 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLongRecord checks very long records. Load does not read such a record into memory, and Save
-// does not write a record that Load would reject.
+// TestLongRecord checks very long records. Load must not read such a record into memory, and Save must not write a
+// record that Load would reject.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

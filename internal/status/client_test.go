@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet checks that Get rejects a response that is not an exporter's page, and that the error
-// contains the remedy.
+// TestGet checks that Get rejects a response that is not a page of an exporter, and that the error contains the remedy.
 func TestGet(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -46,8 +45,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestGetSilence checks that a request is cancelled if the response does not arrive completely in
-// time.
+// TestGetSilence checks that a request is cancelled if its response is not complete in time.
 func TestGetSilence(t *testing.T) {
 	for name, begins := range map[string]bool{"not responding": false, "half a response": true} {
 		t.Run(name, func(t *testing.T) {

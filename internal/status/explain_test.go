@@ -25,8 +25,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns intervals of one second each until now. The holding of the first owner changes in
-// each interval, and repeats after the given number of intervals.
+// seconds returns n intervals of one second each until now. The holding of the first owner is different in each
+// interval, and repeats after a number of intervals.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
@@ -60,8 +60,8 @@ func explainedNode(n, holdings int) *gpu.Snapshot {
 	return s
 }
 
-// TestExplanation compares the totals and causes with sums that were computed by hand. It also
-// checks an explanation as text and as an HTML page.
+// TestExplanation compares the totals and causes with sums that were computed by hand, and checks an explanation as
+// text and as an HTML page.
 func TestExplanation(t *testing.T) {
 	e, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestExplanation(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestUnnamedWork checks that there is a separate cause for work for which no sample names a process.
+// TestUnnamedWork checks that work without a sample that names a process is a separate cause.
 func TestUnnamedWork(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -119,8 +119,8 @@ func TestUnnamedWork(t *testing.T) {
 	}
 }
 
-// TestIdlePowerSources checks that an explanation states the source of each idle power with which
-// the charge was divided, unless the idle power was measured on the GPU.
+// TestIdlePowerSources checks that an explanation contains the source of each idle power that divided the charge,
+// unless the idle power was measured on the GPU.
 func TestIdlePowerSources(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
