@@ -169,8 +169,8 @@ func TestRefusedHTML(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestExplanationBounds checks that the explanation of many different intervals is short. The sums in
-// the explanation must still be exact to the millijoule.
+// TestExplanationBounds checks that the explanation of many different intervals is short, and that its sums are still
+// exact to the millijoule.
 func TestExplanationBounds(t *testing.T) {
 	e, err := status.Explain(explainedNode(3000, 997), status.Query{GPU: "1", Owner: "team-a/notebook-ada/main", Since: time.Hour})
 	if err != nil {
@@ -238,8 +238,8 @@ func TestExplainSelects(t *testing.T) {
 	}
 }
 
-// TestGetExplanation checks that the client sends the query. If the query is invalid, the client must
-// return the exporter's error unchanged.
+// TestGetExplanation checks that the client sends the query, and that it returns the exporter's error about an invalid
+// query unchanged.
 func TestGetExplanation(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,8 +296,8 @@ func TestHostileExplanation(t *testing.T) {
 	}
 }
 
-// TestExplanationLinksToItself checks that the HTML page of an explanation links to JSON for the same owner and the same
-// length of time, if no interval was settled in the three hours before the snapshot.
+// TestExplanationLinksToItself checks the link to JSON on the HTML page of an explanation. It must be for the same
+// owner and the same length of time if no interval was settled in the three hours before the snapshot.
 func TestExplanationLinksToItself(t *testing.T) {
 	s := explainedNode(20, 1)
 	s.At = at(-3 * time.Hour)
@@ -315,8 +315,8 @@ func TestExplanationLinksToItself(t *testing.T) {
 	}
 }
 
-// TestExplainNumber checks that a number selects the GPU with this index, and never a GPU with a UUID that begins with
-// this number.
+// TestExplainNumber checks that a number selects the GPU with this index, and never a GPU whose UUID begins with this
+// number.
 func TestExplainNumber(t *testing.T) {
 	s := explainedNode(5, 1)
 	s.GPUs[1].UUID = "GPU-70000000-0000-4000-8000-000000000001"
@@ -328,7 +328,7 @@ func TestExplainNumber(t *testing.T) {
 	}
 }
 
-// TestExplanationRows checks that an explanation has at most 120 rows, for intervals that do not divide a minute.
+// TestExplanationRows checks that an explanation has at most 120 rows, even if its intervals do not divide a minute.
 func TestExplanationRows(t *testing.T) {
 	for _, length := range []time.Duration{1, 7, 20, 30, 31, 59, 61, 599} {
 		s := explainedNode(200, 1)

@@ -14,9 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// checkPage checks the rules for every HTML page and returns the names of its elements in order. A
-// page must be well-formed XML. The page must not contain scripts, inline styles or external
-// references, and the ids in the page must be unique.
+// checkPage checks the rules for every HTML page, and returns the names of its elements in order. A page must be
+// well-formed XML, must not contain scripts, inline styles or external references, and must use each id only once.
 func checkPage(t testing.TB, page []byte) (elements []string) {
 	t.Helper()
 	ids := make(map[string]bool)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestReceipt checks the line for a job on two GPUs, one of which the job shares.
+// TestReceipt checks the line for a job on two GPUs, one of which it shares.
 func TestReceipt(t *testing.T) {
 	job := func(n string, energy gpu.ByMethod, idle gpu.Millijoules) gpu.Account {
 		a := account("", "", "", energy)
@@ -43,7 +43,7 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// TestNouns checks how units of built-in managers and of another manager are named.
+// TestNouns checks the names of units, for built-in managers and for another manager.
 func TestNouns(t *testing.T) {
 	for manager, want := range map[string]string{
 		"slurm": "job 7", "pbs": "job 7", "condor": "slot 7", "nerdctl": "container 7", "libvirt": "virtual machine 7", "user": "user 7", "batchd": "batchd/7",

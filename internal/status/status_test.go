@@ -17,18 +17,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// These are the times in the snapshots below.
 var (
 	boot = time.Date(2026, 2, 27, 6, 0, 0, 0, time.UTC)
 	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
 )
 
-// at returns the time that is the given duration before now.
+// at returns the time that lies the given duration before now.
 func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
 
-// busyNode returns a node that has a GPU for every kind of sharing and charging.
+// busyNode returns a node with a GPU for every kind of sharing and charging.
 func busyNode() *gpu.Snapshot {
 	whole := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 61_234_567_891}))
 	whole.Holders = []gpu.Holder{hold(whole, 0, gpu.SharingExclusive, 1)}
@@ -152,7 +151,7 @@ func emptyNode() *gpu.Snapshot {
 	return s
 }
 
-// hostileNode returns a node in which every text field contains the given string.
+// hostileNode returns a node with the given string in every text field.
 func hostileNode(evil string) *gpu.Snapshot {
 	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
 	a := &g.Book.Accounts[0]
@@ -289,8 +288,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings compares the page for any string with the page for a harmless string. The HTML must
-// have the same elements, and the terminal output must have the same lines.
+// FuzzStrings compares the page for any string with the page for a harmless string. The HTML must have the same
+// elements, and the terminal output the same lines.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)

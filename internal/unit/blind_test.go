@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TestBlind checks the time in which the exporter can see no other process. Jobs keep their GPUs in
-// this time, even after polls, and even if the GPU has no process. If a job ends in this time, the
-// mapper must detect its end afterwards. The prologs' files in this test are old, so the mapper
-// uses them only for jobs that have a process.
+// TestBlind checks the time in which the exporter can see no other process. Jobs must keep their GPUs in this time,
+// even after polls and without a process on the GPU. If a job ends in this time, the mapper must detect this when it
+// can see processes again. The prologs' files are old, so the mapper uses them only for jobs with a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

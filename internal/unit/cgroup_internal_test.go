@@ -13,8 +13,7 @@ const (
 	podSlice    = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// TestParse checks cgroup paths of all managers. It also checks paths that have similar names but
-// do not belong to units.
+// TestParse checks cgroup paths of all managers, and paths with similar names that do not belong to units.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
 	machine := func(manager, name string) match { return match{manager: manager, id: name} }
@@ -134,8 +133,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzParse checks cgroup names below a slice of users, below a pod and below a unit. Such a name
-// must not change the owner.
+// FuzzParse checks that the name of a cgroup below a slice of users, below a pod or below a unit cannot change the
+// owner.
 func FuzzParse(f *testing.F) {
 	f.Add("/system.slice/slurmstepd.scope/job_1/step_0", "/slurmstepd.scope/job_2/step_0")
 	f.Add("/user.slice/user-1000.slice", "/docker/"+containerID)
@@ -146,8 +145,8 @@ func FuzzParse(f *testing.F) {
 	}
 	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	f.Fuzz(func(t *testing.T, above, below string) {
-		// A newline in the input would begin another line of the file, which may name another unit.
-		// Therefore newlines are replaced.
+		// A newline in the input would begin another line of the file, which may name another unit, so newlines are
+		// replaced.
 		above, below = strings.ReplaceAll(above, "\n", " "), strings.ReplaceAll(below, "\n", " ")
 		m, ok := p.parse("0::" + above)
 		if ok && (m.manager == "" || !validName(m.id)) {

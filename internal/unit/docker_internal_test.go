@@ -57,8 +57,8 @@ func TestDeviceRequests(t *testing.T) {
 	}
 }
 
-// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime. This runtime reads the
-// GPUs from an environment variable.
+// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads them from an environment
+// variable.
 func TestVisibleDevices(t *testing.T) {
 	all := []gpu.DeviceName{{All: true}}
 	tests := []struct {
@@ -89,8 +89,7 @@ func TestVisibleDevices(t *testing.T) {
 	}
 }
 
-// FuzzDocker checks random files about a container. The exporter must not crash, and must not read
-// an invalid name.
+// FuzzDocker checks random files about a container. The exporter must not crash, and must not accept an invalid name.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"Name":"/x"}`), []byte(`{"DeviceRequests":[{"Count":-1,"Driver":"nvidia"}]}`))
 	f.Add([]byte(`{"Config":{"Image":"\u001b[2J","Labels":{"com.docker.compose.project":"a\nb"}}}`), []byte(`{"DeviceRequests":null,"a":[[{"b":[1]}]]}`))
@@ -110,7 +109,7 @@ func FuzzDocker(f *testing.F) {
 	})
 }
 
-// checkTexts checks that the texts about a container are safe to show in labels and on a terminal.
+// checkTexts checks that the strings about a container are safe in labels and on a terminal.
 func checkTexts(t *testing.T, c container) {
 	t.Helper()
 	for _, text := range []string{c.name, c.image, c.project} {
@@ -141,8 +140,7 @@ func TestContainerTexts(t *testing.T) {
 	}
 }
 
-// TestContainerFilesAreSmall checks that files are rejected with a reason if they exceed the limit
-// for size or depth.
+// TestContainerFilesAreSmall checks that a file that is too large or too deep is rejected with a reason.
 func TestContainerFilesAreSmall(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "containers", containerID)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestParentedContainers checks containers below any cgroup of root. If an engine lists the container, it is a unit.
-// No other process becomes a unit because of the name of a cgroup. If the id in a cgroup is unknown, the process
-// belongs to the service that another line names, or otherwise to the host.
+// TestParentedContainers checks containers below any cgroup of root. A container in an engine's list must be a unit. No
+// other process may become a unit because of the name of a cgroup. If the id in a cgroup is unknown, the process must
+// belong to the service in another line or, without such a line, to the host.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{
@@ -54,8 +54,8 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks a process with an unknown container id. The process waits for only one poll. If the
-// containers of an engine are not units, the mapper does not read the files of this engine.
+// TestUnknownContainer checks a process with an unknown container id. It must wait for only one poll. If the containers
+// of an engine are not units, the mapper must not read the engine's files.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })
@@ -68,8 +68,7 @@ func TestUnknownContainer(t *testing.T) {
 	}
 }
 
-// TestParentedEnds checks that a container below another cgroup holds its GPU until the container
-// ends.
+// TestParentedEnds checks that a container below another cgroup holds its GPU until it ends.
 func TestParentedEnds(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("docker/containers/"+containerID+"/config.v2.json", `{"Name":"/train"}`)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// holders returns the jobs that hold each GPU, by the name of the GPU.
+// holders returns the jobs that hold each GPU, by the GPU's name in the files.
 func holders(files prologFiles) map[string][]string {
 	of := make(map[string][]string)
 	for _, c := range files.claims {
@@ -111,8 +111,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs. A number is either a position or the number of a render node.
-// If the number is too large for a position, it is the number of a render node.
+// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or the number of a render node. If it is too
+// large for a position, it is the number of a render node.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
@@ -137,8 +137,8 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the values of --units.held-numbers and the device node to which a number refers. If
-// gres.conf contains File=/dev/nvidia[4-7], the first GPU has the number 0.
+// TestNumbers checks the values of --units.held-numbers, and the device node to which a number refers. With
+// File=/dev/nvidia[4-7] in gres.conf, the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
 		{"index", "4", "index 4"},
@@ -176,8 +176,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestBadPrologFiles checks invalid files. An invalid file is reported, no jobs are read from it, and the other
-// files are still read.
+// TestBadPrologFiles checks invalid files. An invalid file must be reported, no jobs may be read from it, and the other
+// files must still be read.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// withPBS configures a directory with files that list the GPUs held by PBS jobs.
+// withPBS configures a directory with files that list which GPUs PBS jobs hold.
 func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	t.Helper()
 	return func(c *unit.Config) {
@@ -26,8 +26,8 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files about GPUs that are held by units of managers other than Slurm. Either the
-// directory or the line in the file determines the manager.
+// TestHoldersOfManagers checks files about GPUs of other managers than Slurm. The directory or the line in the file
+// determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -57,7 +57,7 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks units of a manager that --units omits. The units hold no GPU, and their files do not
+// TestHoldersDisabled checks units of a manager that is not in --units. They must hold no GPU, and their files must not
 // count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
@@ -71,8 +71,8 @@ func TestHoldersDisabled(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestBadHolders checks that malformed lines are errors, and that names without a prefix in a manager's directory are
-// units of this manager.
+// TestBadHolders checks that malformed lines are errors, and that, in the directory of a manager, names without a
+// prefix are units of this manager.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,
@@ -93,8 +93,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks a manager that is defined by a file. The manager can find the users of its units in the
-// cgroup path. Root, or a text that is not a uid, is not accepted as a user.
+// TestUserInPath checks a manager from a file that finds the users of its units in the cgroup path. Root, or a string
+// that is not a uid, must not be accepted as a user.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

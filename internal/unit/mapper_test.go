@@ -97,7 +97,7 @@ func (m *machine) start(pid int, comm, cgroup, title string) {
 	m.write(dir+"status", "Name:\t"+comm+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// job adds a job with the daemon of its step and a process.
+// job adds a job with a process and the daemon of its step.
 func (m *machine) job(pid int, id, run string) {
 	path := "/system.slice/slurmstepd.scope/" + run
 	m.start(pid, "slurmstepd", path+"/step_batch/slurm", "slurmstepd: ["+id+".batch]")
@@ -111,7 +111,7 @@ func (m *machine) refresh() {
 	}
 }
 
-// want checks the owner of a process. The owner is given as manager/unit or as a kind.
+// want checks the owner of a process. The owner is written as manager/unit, or as a kind.
 func (m *machine) want(pid uint32, want string) {
 	m.t.Helper()
 	p, _ := m.chain.Process(pid)
@@ -127,8 +127,8 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld checks the holders of GPUs. A holder is given as manager/unit, followed by "dead" if the
-// unit is not alive. "none" stands for a file that names no live job.
+// wantHeld checks the holders of GPUs. A holder is written as manager/unit, followed by "dead" if the unit is not
+// alive. "none" stands for a file without a live job.
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
 	var got []string
@@ -148,8 +148,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks a job with a cgroup that contains only a SLUID. The mapper finds the id of the job in the title
-// of the job's daemon, at the first request and without a poll.
+// TestSLUID checks a job whose cgroup contains only a SLUID. The mapper must find the job's id in the title of its
+// daemon, at the first request and without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")
@@ -161,8 +161,8 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks a job with an unknown id. The SLUID of the job becomes its name. The name does not
-// change when the id becomes known, because otherwise the job's counter would change.
+// TestSLUIDWithoutTitle checks a job whose id is unknown, so that its SLUID becomes its name. The name must not change
+// when the id becomes known, because the job's counter would change.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -185,8 +185,8 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks a job that was requeued and has another SLUID. The job is the same unit, and holds its GPU
-// only while it runs.
+// TestRequeue checks a job that was requeued and has another SLUID. It must be the same unit, and hold its GPU only
+// while it runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -227,8 +227,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks a job inside a pod. The processes of the job belong to the pod, and the job is reported in
-// addition. The GPU is held by the pod and not by the job.
+// TestJobInPod checks a job inside a pod. Its processes must belong to the pod, and the job must be reported in
+// addition. The pod must hold the GPU, not the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -242,8 +242,8 @@ func TestJobInPod(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestKubernetesNode checks that on a Kubernetes node only jobs are units, and that no source is
-// read before the first job.
+// TestKubernetesNode checks that, on a Kubernetes node, only jobs are units, and that no source is read before the
+// first job.
 func TestKubernetesNode(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { onKubernetes(c); c.HeldDirs = nil })
 	m.start(10, "ollama", "/system.slice/ollama.service", "")
@@ -258,8 +258,8 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks the names of containers. The id of a container is used as its name in two cases: the
-// engine's files contain no name, or the name cannot be shown on a page.
+// TestContainers checks the names of containers. The id must be used as the name if the engine's files contain no name,
+// or if the name cannot be shown on a page.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -289,8 +289,8 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks two containers of different engines that have the same name. Each container is shown with
-// its own image.
+// TestEqualNames checks two containers with the same name from different engines. Each must be shown with its own
+// image.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)
@@ -314,8 +314,7 @@ func TestEqualNames(t *testing.T) {
 	}
 }
 
-// TestBrokenList checks that Podman's containers are named as soon as the list of containers can be
-// read.
+// TestBrokenList checks that Podman's containers get their names as soon as the list of containers can be read.
 func TestBrokenList(t *testing.T) {
 	m := newMachine(t, nil)
 	names := []string{"labeler", "tuner"}
@@ -339,9 +338,9 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. If services are
-// units, the stage must report such services while they run. Containers, users and services in a visible slice are
-// not affected.
+// TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. If services are units,
+// the stage must report such services while they run. Containers, users, and services in a visible slice must not be
+// affected.
 func TestPrivateNamespace(t *testing.T) {
 	tests := []struct {
 		name, cgroup string
@@ -386,8 +385,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units above the limit share one name per manager, and that new units get their own names
-// again after other units have ended.
+// TestLimit checks that units above the limit share one name per manager, and that new units get their own names again
+// when other units have ended.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {
@@ -406,7 +405,7 @@ func TestLimit(t *testing.T) {
 	m.want(16, "user/1006")
 }
 
-// TestUsers checks which data about users are shown for each selection.
+// TestUsers checks which data about users each selection shows.
 func TestUsers(t *testing.T) {
 	for users, want := range map[unit.Users]gpu.UnitInfo{
 		unit.UsersUID:  {UID: "1001", Account: "physics"},
@@ -431,8 +430,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks the time in which the allocations of pods are unknown. The allocations of units
-// are added nevertheless. If the live pods are known, the live units are added to the list of live pods.
+// TestUnitsOfSilentKubelet checks the time in which the allocations of pods are unknown. The allocations of units must
+// be added nevertheless. If the live pods are known, the live units must be added to them.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

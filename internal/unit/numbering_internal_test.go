@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, but their device nodes are
-// numbered from 7 to 0.
+// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, but the numbers of their device nodes run from 7
+// to 0.
 func eightGPUs() (devices []gpu.Device) {
 	for i := range 8 {
 		devices = append(devices, gpu.Device{UUID: fmt.Sprint("GPU-", i), Vendor: "NVIDIA", Index: i, DeviceNode: fmt.Sprint("nvidia", 7-i)})
@@ -20,9 +20,9 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks a wrong meaning of the numbers in prologs' files. The mapper compares the numbers with the GPUs
-// that jobs use, detects that the meaning is wrong, and proposes the meaning in gres.conf. Each job uses the GPUs that
-// Slurm allocates to it, and its files contain the numbers of these GPUs in Slurm.
+// TestNumbering checks the case that the configured meaning of the numbers in prologs' files is wrong. The mapper must
+// detect this by comparing the numbers with the GPUs that jobs use, and must propose the meaning in gres.conf. Each job
+// uses the GPUs that Slurm allocates to it, and its files contain their numbers in Slurm.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
@@ -86,8 +86,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of these jobs, the stage fails for
-// at most a day. Meanwhile another job runs all the time.
+// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of them, the stage may fail for at
+// most a day. In the meantime, another job always runs.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")
@@ -141,8 +141,8 @@ func TestMalformedNumbersFile(t *testing.T) {
 	}
 }
 
-// TestNumberingOfSharedGPUs checks that jobs on a shared GPU are ignored. With jobstats, for example, the file of a
-// GPU names only the last job on this GPU.
+// TestNumberingOfSharedGPUs checks that jobs on a shared GPU are ignored. With jobstats, for example, the file of a GPU
+// names only its last job.
 func TestNumberingOfSharedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	var m Mapper

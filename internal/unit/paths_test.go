@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// These are the ids of a container of Docker (train), of a container of Podman (labeler), of a container of
-// another engine, and of an inner container.
+// Ids of a container of Docker (train), of a container of Podman (labeler), of a container of another engine, and of an
+// inner container.
 const (
 	dockerID = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	podmanID = "90d390d390d390d390d390d390d390d390d390d390d390d390d390d390d390d3"
@@ -20,8 +20,8 @@ const (
 )
 
 // TestPaths checks cgroups that managers create, as shown in the managers' documentation and in reports by users. The
-// expected owner is the owner that an administrator would name. If a container has no name, the beginning of its id
-// is its name.
+// expected owner is the owner that an administrator would name. A container without a name has the beginning of its id
+// as its name.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"

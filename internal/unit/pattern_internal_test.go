@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBuiltIn checks that the path of each built-in manager would also be accepted in a file.
+// TestBuiltIn checks that the path of each built-in manager would also be valid in a file.
 func TestBuiltIn(t *testing.T) {
 	if len(builtIn) < 13 {
 		t.Fatalf("only %d managers", len(builtIn))
@@ -24,8 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths that must be rejected. Such a path is malformed, or would allow a
-// user to cause charges for another user.
+// TestRefusedPatterns checks paths that must be rejected, because they are malformed or would let a user cause charges
+// for another user.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{
@@ -99,8 +99,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks a manager with a trusted user. The manager finds units below the systemd
-// instance of this user, but not below the systemd instances of other users.
+// TestTrustedUser checks a manager with a trusted user. It must find units below the systemd instance of this user, but
+// not below those of other users.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
 	if err != nil {
@@ -134,8 +134,7 @@ func TestTrustedUser(t *testing.T) {
 	}
 }
 
-// TestLoadManagers checks which file is used if several files have the same name. It also checks the
-// order of the managers.
+// TestLoadManagers checks which of several files with the same name is used, and the order of the managers.
 func TestLoadManagers(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(shared, "pbs.conf"), "path = /shared/(.+)\n", 0o644)
@@ -214,8 +213,7 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// TestNearest checks paths in which patterns match at several places. The patterns exist only in this
-// test: in a file, the exporter would reject them.
+// TestNearest checks paths that patterns match at several places. The exporter would reject these patterns in a file.
 func TestNearest(t *testing.T) {
 	pattern := func(name, path string) Manager {
 		p, err := parsePattern(path)

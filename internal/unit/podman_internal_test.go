@@ -30,7 +30,7 @@ func TestReadPodman(t *testing.T) {
 	}
 }
 
-// TestPodmanDevices checks the GPUs that are read from a container's config.json.
+// TestPodmanDevices checks the GPUs in a container's config.json.
 func TestPodmanDevices(t *testing.T) {
 	const driver = `{"path":"/dev/nvidiactl","type":"c","major":195,"minor":255},{"path":"/dev/nvidia-uvm","type":"c","major":235,"minor":0}`
 	const mig = `{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap21","major":238,"minor":21},{"path":"/dev/nvidia-caps/nvidia-cap22","major":238,"minor":22}`
@@ -107,8 +107,7 @@ func FuzzRuntimeSpec(f *testing.F) {
 	})
 }
 
-// FuzzPodmanList checks random lists of containers. The exporter must not crash, and must read
-// only valid names.
+// FuzzPodmanList checks random lists of containers. The exporter must not crash, and must accept only valid names.
 func FuzzPodmanList(f *testing.F) {
 	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
 	f.Add([]byte(`[{"id":"1","names":["\u001b"],"flags":{"a":[{}]}},null]`))
@@ -125,10 +124,9 @@ func FuzzPodmanList(f *testing.F) {
 	})
 }
 
-// TestHostileFiles checks the memory that the exporter needs to read hostile files. The files
-// have the maximum size, and contain as many elements as possible in the places where the
-// exporter reads elements. If the exporter decoded a whole file in one step, an empty element
-// would need up to thirty times its size in memory.
+// TestHostileFiles checks how much memory the exporter needs to read hostile files. They have the maximum size, and
+// contain as many elements as possible where the exporter reads elements. If the exporter decoded a whole file in one
+// step, an empty element would need up to thirty times its size in memory.
 func TestHostileFiles(t *testing.T) {
 	many := func(limit int, before, element, after string) string {
 		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after
@@ -193,7 +191,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// peakHeap returns the largest growth of the live heap while a function runs.
+// peakHeap returns the largest growth of the live heap while do runs.
 func peakHeap(do func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()

@@ -21,7 +21,7 @@ import (
 
 const scripts = "../../manifests/examples/slurm/"
 
-// script runs a prolog or epilog by sh with only the given environment, and returns its output.
+// script runs a prolog or epilog with sh and with only the given environment, and returns its output.
 func script(t *testing.T, name, dir string, env ...string) string {
 	t.Helper()
 	return scriptIn(t, "", name, dir, env...)
@@ -110,8 +110,7 @@ func TestProlog(t *testing.T) {
 	}
 }
 
-// TestTaskProlog checks that a job's user can name the job. The user cannot name other jobs, and cannot
-// change the name later.
+// TestTaskProlog checks that a job's user can name the job, but not other jobs, and cannot change the name later.
 func TestTaskProlog(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the owner of a file and run a script as another user")
@@ -168,8 +167,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks a job that runs twice. The second run is described only by the file of the second
-// run. When the mapper drops the job, it also drops the description.
+// TestRequeued checks a job that runs twice. Only the file of the second run must describe the second run. When the
+// mapper drops the job, it must also drop the description.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -199,7 +198,7 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// TestEightGPUs checks that a job with eight GPUs holds all of them even if it has no process.
+// TestEightGPUs checks that a job with eight GPUs holds all of them, even without a process.
 func TestEightGPUs(t *testing.T) {
 	m := newMachine(t, nil)
 	script(t, "prolog.sh", m.path("held"), "SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7")
@@ -234,8 +233,8 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
-// TestEpilogAfterUpdate checks that the epilog removes the files that an earlier version of the prolog
-// wrote. This version wrote no names.
+// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier version of the prolog, which wrote no
+// names.
 func TestEpilogAfterUpdate(t *testing.T) {
 	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
 	script(t, "prolog.sh", dir, job...)

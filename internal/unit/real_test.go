@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups, in every cgroup version that the machine has. Some cgroups
-// belong to units of managers. Other cgroups belong to users who imitate such units.
+// TestRealCgroups starts real processes in real cgroups, in every cgroup version of the machine. Some cgroups belong to
+// units of managers, and others to users who imitate such units.
 func TestRealCgroups(t *testing.T) {
 	const user = "user.slice/user-4002.slice/user@4002.service/"
 	tests := []struct{ name, path, want string }{

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRootlessFiles checks the file <dir>/<uid>. If the content is valid, a user's container gets a name. If the
-// content is invalid, the container gets no name.
+// TestRootlessFiles checks the file <dir>/<uid>. If its content is valid, a user's container must get a name, and
+// otherwise none.
 func TestRootlessFiles(t *testing.T) {
 	const id, foreign = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 	own, other := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Geteuid()+1)
@@ -54,7 +54,7 @@ func TestRootlessFiles(t *testing.T) {
 	wantRootless(t, dir, c, " ")
 }
 
-// wantRootless checks the name and the image that are read for a container.
+// wantRootless checks the name and the image of a container, as read from the file.
 func wantRootless(t *testing.T, dir string, c match, want string) {
 	t.Helper()
 	m := &Mapper{cfg: Config{RootlessDir: dir}}

@@ -45,7 +45,7 @@ func newSession(t *testing.T, configure func(*unit.Config)) session {
 	return session{m}
 }
 
-// name writes the file in which a user names the user's containers.
+// name writes the file that names a user's containers.
 func (s session) name(uid int, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.cfg.RootlessDir, map[int]string{1001: "1001", 1002: "1002", 1003: "1003"}[uid])
@@ -66,8 +66,8 @@ func (s session) run(pid int, uid, id string) {
 	s.start(pid, "python3", "/user.slice/user-"+uid+".slice/user@"+uid+".service/user.slice/libpod-"+id+".scope/container", "")
 }
 
-// TestRootless checks that a trusted user can name containers below the user's own slice. The user cannot name the
-// containers of root or of another user.
+// TestRootless checks that a trusted user can name containers below the user's own slice, but not containers of root or
+// of another user.
 func TestRootless(t *testing.T) {
 	s := newSession(t, nil)
 	s.name(1001, trainID+" train pytorch:2\n"+containerID+" mine x\n")
@@ -97,8 +97,7 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// TestRootlessNamesStay checks that a container does not get a second account if the file is written late
-// or changes.
+// TestRootlessNamesStay checks that a container does not get a second account when the file is written late or changes.
 func TestRootlessNamesStay(t *testing.T) {
 	s := newSession(t, nil)
 	s.remove("podman") // a machine on which root does not use Podman
@@ -127,7 +126,7 @@ func TestRootlessNamesStay(t *testing.T) {
 	}
 }
 
-// TestRootlessWithoutNames checks units that get no names: the directory does not exist, or pages contain no data
+// TestRootlessWithoutNames checks units without names, because the directory does not exist or pages contain no data
 // about users. It also checks the reason for a missing name.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
@@ -161,7 +160,7 @@ func problemOf(m *unit.Mapper, manager string) string {
 	return "no such manager"
 }
 
-// names runs the script with shell scripts in place of the engines' programs. It returns three functions. listed waits
+// names runs the script with shell scripts in place of the engines' programs. It returns three functions: listed waits
 // for the next call of podman ps, proceed lets this call continue, and event reports the start of a container.
 func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, event func()) {
 	fifos := make(map[string]*os.File)
@@ -219,8 +218,8 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	return listed, line("proceed"), line("events")
 }
 
-// TestNamesScript checks that the script writes the names when it starts and when a container starts, and that the
-// script does not list containers of root's Docker.
+// TestNamesScript checks that the script writes the names when it starts and when a container starts, but does not list
+// the containers of root's Docker.
 func TestNamesScript(t *testing.T) {
 	dir := t.TempDir()
 	file, table := filepath.Join(dir, "1001"), filepath.Join(dir, "table")
