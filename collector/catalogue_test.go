@@ -17,16 +17,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// shape contains those properties of a metric that a page shows.
+// shape contains the properties of a metric that are visible on a page.
 type shape struct {
 	Page             metric.Page
 	Type, Unit, Help string
 	Labels           []string
 }
 
-// TestCatalogueMatchesPages compares the metrics on the pages with the catalogue. Each metric must be
-// in the catalogue with the same page, type, unit, help and labels. Each page must contain all
-// metrics that the catalogue lists for it.
+// TestCatalogueMatchesPages compares the metrics on the pages with the catalogue. Each metric must be in the catalogue
+// with the same page, type, unit, help and labels, and each page must contain all of its metrics in the catalogue.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
@@ -54,8 +53,7 @@ func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	return s
 }
 
-// TestDescribe checks that a collector describes all metrics of its page, except for metrics that the
-// collector's options hide.
+// TestDescribe checks that a collector describes all metrics of its page, except the metrics that its options hide.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -98,8 +96,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMistakes checks four mistakes: an additional label, a missing label, a wrong label name, and a
-// metric that is missing from the page. Each of these mistakes ends the program when it starts.
+// TestMistakes checks that each of four mistakes ends the program at its start: an additional label, a missing label, a
+// wrong label name, and a metric that is missing from the page.
 func TestMistakes(t *testing.T) {
 	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
 	tests := []struct {
@@ -175,9 +173,8 @@ func TestStageLabel(t *testing.T) {
 	}
 }
 
-// TestCardinality counts the series that each additional object adds to a page. Such objects are
-// GPUs, containers, processes, MIG devices, XID codes and stages. The numbers must equal the numbers
-// in the docs.
+// TestCardinality counts the series that each additional GPU, container, process, MIG device, XID code, stage or other
+// object adds to a page. The numbers must equal the numbers in the docs.
 func TestCardinality(t *testing.T) {
 	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)
@@ -268,7 +265,7 @@ func withFans(n int) *gpu.Snapshot {
 	return s
 }
 
-// withSXIDs returns a node with an NVSwitch that reported errors with n different codes.
+// withSXIDs returns a node with an NVSwitch whose errors have n different codes.
 func withSXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
@@ -277,8 +274,7 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled returns the node s after its GPUs and owners were throttled. The argument causes is the
-// number of causes, which begin with the first one.
+// throttled changes the node s: its GPUs and owners were throttled, by the first causes.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book

@@ -19,7 +19,6 @@ import (
 
 var everything = collector.Options{Gauges: true, Health: true, Details: true, Profiling: true, Process: collector.ProcessAlways}
 
-// scenarios contains a golden page for each scenario.
 var scenarios = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -75,8 +74,7 @@ func TestNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestNoEnergy checks a GPU that reports neither energy nor power. The page contains no energy
-// source for this GPU.
+// TestNoEnergy checks a GPU that reports neither energy nor power. The page must contain no energy source for it.
 func TestNoEnergy(t *testing.T) {
 	s := fullNode()
 	s.GPUs[0].EnergySource = gpu.EnergyNone
@@ -91,8 +89,7 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// TestHiddenMetrics checks each option. An option hides the metrics that the catalogue lists
-// for it, and does not change the rest of the page.
+// TestHiddenMetrics checks that each option hides exactly the metrics that the catalogue lists for it.
 func TestHiddenMetrics(t *testing.T) {
 	tests := []struct {
 		name string
@@ -120,7 +117,7 @@ func TestHiddenMetrics(t *testing.T) {
 	}
 }
 
-// gather scrapes the page of a snapshot with all checks of the registry.
+// gather scrapes the page of a snapshot, with all checks of the registry.
 func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.MetricFamily {
 	t.Helper()
 	families, err := registry(s, opts).Gather()
@@ -130,7 +127,7 @@ func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.Metric
 	return families
 }
 
-// gatherRecord scrapes the record of a snapshot with all checks of the registry.
+// gatherRecord scrapes the record of a snapshot, with all checks of the registry.
 func gatherRecord(t testing.TB, s *gpu.Snapshot) []*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -167,7 +164,7 @@ func byName(families []*dto.MetricFamily) map[string]*dto.MetricFamily {
 	return m
 }
 
-// pageOf renders families in alphabetical order as text.
+// pageOf renders families as text, in alphabetical order.
 func pageOf(t testing.TB, families map[string]*dto.MetricFamily) string {
 	t.Helper()
 	var sorted []*dto.MetricFamily

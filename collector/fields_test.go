@@ -92,7 +92,7 @@ func TestNoFields(t *testing.T) {
 	}
 }
 
-// TestRevision checks that the revision changes if and only if the page changes.
+// TestRevision checks that the revision changes exactly when the page changes.
 func TestRevision(t *testing.T) {
 	var s *gpu.Snapshot
 	c := collector.NewFields(func() *gpu.Snapshot { return s }, collector.Hostname)
@@ -125,9 +125,8 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkFields scrapes the field page of eight GPUs. Either each GPU has one holder, or all
-// GPUs are shared. The page has as many fields as the built-in file of the exporter. The values
-// are either unchanged since the last scrape or new.
+// BenchmarkFields scrapes the field page of eight GPUs, with one holder per GPU or with shared GPUs, and with new
+// values or with the values of the last scrape. The page has as many fields as the exporter's built-in file.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// snapshots returns the snapshots for all golden pages by name.
+// snapshots returns the snapshots of all golden pages, by name.
 func snapshots() map[string]*gpu.Snapshot {
 	all := map[string]*gpu.Snapshot{"none": nil, "pod_on_instances": podOnInstances()}
 	for _, s := range scenarios {
@@ -32,8 +32,7 @@ func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
 
-// direct gathers the families from a collector without a registry, and calls read with these
-// families.
+// direct gathers the families from a collector without a registry, and calls read with them.
 func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
 	t.Helper()
 	families, done, err := c.Gather()
@@ -44,9 +43,8 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry gathers families in two ways: from a collector without a registry, and
-// from a registry with all checks. The families must be the same, in the same order and with the
-// same fields.
+// TestGatherIsOfRegistry checks that a collector without a registry gathers the same families as a registry with all
+// checks, in the same order and with the same fields.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +78,7 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on earlier pages. It compares the page with the
-// page of a new collector.
+// TestChange checks that a page does not depend on earlier pages, by comparing it with the page of a new collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Each change leaves most of the page unchanged.
@@ -134,8 +131,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestConcurrentScrapes runs several scrapes at the same time while series change. Each scrape
-// must contain the data of a single snapshot, and a page must not change while it is read.
+// TestConcurrentScrapes scrapes concurrently while series change. Each scrape must contain the data of a single
+// snapshot, and a page must not change while it is read.
 func TestConcurrentScrapes(t *testing.T) {
 	all := []*gpu.Snapshot{fullNode(), crowd(3, 2, 2), heldAccounts(), crowd(3, 2, 3)}
 	var want []string
@@ -169,8 +166,8 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
-// TestPanic checks that a panic during the rendering of a page neither blocks the next page nor
-// adds series to the next page. An HTTP server recovers from such panics.
+// TestPanic checks that a panic while a page is rendered neither blocks the next page nor adds series to it. An HTTP
+// server recovers from such panics.
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
@@ -205,8 +202,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks a scrape after only values have changed. The scrape makes less than
-// one memory allocation per ten series.
+// TestLabelsAreMadeOnce checks that, if only values have changed, a scrape makes less than one memory allocation per
+// ten series.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {

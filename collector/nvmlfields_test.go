@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// upstreamFields contains the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type. Enabled fields
-// and fields that are commented out are separate.
+// upstreamFields contains the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2 by type: enabled fields,
+// and fields that are commented out.
 var upstreamFields = map[collector.FieldType]struct{ enabled, disabled string }{
 	collector.FieldGauge: {enabled: `
 FI_DEV_SM_CLOCK FI_DEV_MEM_CLOCK FI_DEV_MEMORY_TEMP FI_DEV_GPU_TEMP FI_DEV_POWER_USAGE FI_PROF_PCIE_TX_BYTES
@@ -37,8 +37,8 @@ FI_NVML_VERSION FI_DEV_BRAND FI_DEV_SERIAL FI_DEV_OEM_INFOROM_VER FI_DEV_ECC_INF
 FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 }
 
-// TestDCGMFields compares the names, the types and the enabled fields in the table with dcgm-exporter's file. If the
-// file contains a name twice, the test uses the enabled row.
+// TestDCGMFields compares the names, the types and the enabled fields in the table with dcgm-exporter's file. If a name
+// is in the file twice, the enabled row counts.
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {
@@ -49,7 +49,7 @@ func TestDCGMFields(t *testing.T) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind}
 		}
 	}
-	// The file does not contain the profiling fields 1011 and 1012. They come from dcgm_fields.h.
+	// The profiling fields 1011 and 1012 are not in the file. They are from dcgm_fields.h.
 	others := []string{"DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES"}
 	got := make(map[string]collector.DCGMField)
 	for _, f := range collector.DCGMFields {
@@ -114,7 +114,7 @@ func nvmlNode() *gpu.Snapshot {
 	return s
 }
 
-// valuesOf returns the values of a page by metric, one for each GPU that has a value.
+// valuesOf returns the values of each metric on a page, one for each GPU that has a value.
 func valuesOf(families []*dto.MetricFamily) map[string][]float64 {
 	values := make(map[string][]float64)
 	for _, f := range families {
@@ -159,7 +159,8 @@ func TestNVMLFields(t *testing.T) {
 	}
 }
 
-// TestNVMLFirmware checks the label with the version of the InfoROM's image. The label is empty while the GPU does not respond.
+// TestNVMLFirmware checks the label with the version of the InfoROM image, which must be empty while the GPU does not
+// respond.
 func TestNVMLFirmware(t *testing.T) {
 	var selected collector.FieldSelection
 	if !selected.Add("DCGM_FI_DEV_INFOROM_IMAGE_VER", "", collector.FieldLabel) || !selected.Add("DCGM_FI_DEV_XID_ERRORS", "An error.", collector.FieldGauge) {
@@ -187,7 +188,7 @@ func TestNVMLFirmware(t *testing.T) {
 	}
 }
 
-// TestNVMLFieldsChosen checks fields that are selected by a file. Energy that DCGM would not report is absent.
+// TestNVMLFieldsChosen checks fields that a file selects. Energy that DCGM would not report must be absent.
 func TestNVMLFieldsChosen(t *testing.T) {
 	s := nvmlNode()
 	s.GPUs[0].EnergySource = gpu.EnergyPower

@@ -54,9 +54,8 @@ func TestCreatedTimestamps(t *testing.T) {
 	}
 }
 
-// TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. The
-// test skips the scenario hostile, because the page drops accounts in this scenario that have
-// indistinguishable names.
+// TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. It skips the scenario
+// hostile, in which the page drops accounts with indistinguishable names.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {
@@ -97,8 +96,8 @@ func value(m *dto.Metric, label string) string {
 	return ""
 }
 
-// TestCollisions checks two entries with the same labels. The page contains all series of the
-// first entry, and no series of the second entry.
+// TestCollisions checks two entries with the same labels. The page must contain all series of the first entry, and none
+// of the second.
 func TestCollisions(t *testing.T) {
 	families := byName(gather(t, hostile(), everything))
 	tests := []struct {
@@ -128,8 +127,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// FuzzPage checks a page that is rendered from a snapshot with random strings and numbers. The
-// page must be valid, and a parser must return the gathered labels.
+// FuzzPage renders a page from a snapshot with random strings and numbers. The page must be valid, and a parser must
+// return the gathered labels.
 func FuzzPage(f *testing.F) {
 	f.Add("a", "b", "c", uint32(1), int64(1), 0.5)
 	f.Add("", "", "", uint32(0), int64(-1), math.NaN())

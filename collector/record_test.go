@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// records contains the snapshots with a golden record.
+// records contains the snapshots that have a golden record.
 var records = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -33,9 +33,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// podOnInstances returns a node with a GPU in MIG mode. One pod holds two instances. Two
-// containers of this pod are on the same instance. The other accounts belong to pods that have no
-// UID or no name.
+// podOnInstances returns a node with a GPU in MIG mode. One pod holds two instances, and two of its containers are on
+// the same instance. The other accounts belong to pods without a UID or without a name.
 func podOnInstances() *gpu.Snapshot {
 	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{
@@ -56,9 +55,8 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances compares energy on the record with energy on the main page, to the
-// millijoule. The energy of each pod must be the sum over the pod's containers. The energy of each
-// board must be the energy of the GPU.
+// TestRecordBalances compares the energy in the record with the energy on the main page, to the millijoule. The energy
+// of each pod must be the sum over its containers, and the energy of each board the energy of the GPU.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
@@ -89,8 +87,8 @@ func TestRecordBalances(t *testing.T) {
 	}
 }
 
-// byPod adds up the values of a metric by GPU and pod. The sums are in thousandths of the metric's
-// unit. It omits pods without a namespace, name or UID.
+// byPod adds up the values of a metric by GPU and pod, in thousandths of the metric's unit. It omits pods without a
+// namespace, name or UID.
 func byPod(family *dto.MetricFamily) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, m := range family.GetMetric() {
@@ -102,10 +100,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks created timestamps. For the counters of a pod, the created timestamp is
-// the time at which the first account of the pod was opened. For the counters of a board, it is
-// the time at which the book was opened. If a counter continues a series with another serial
-// number, it has no created timestamp.
+// TestRecordBegan checks created timestamps. For a pod's counters, this must be the time at which the pod's first
+// account was opened. For a board's counters, it must be the time at which the book was opened. If a counter continues
+// a series with another serial number, it must have no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {
@@ -136,8 +133,7 @@ func TestRecordBegan(t *testing.T) {
 	}
 }
 
-// createdOf returns the created timestamp of a pod's counter, or the zero time if the counter has
-// no created timestamp.
+// createdOf returns the created timestamp of a pod's counter, or the zero time if it has none.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

@@ -16,8 +16,8 @@ var (
 	now  = boot.Add(90 * time.Minute)
 )
 
-// fullNode returns a node that has all values. The node contains an exclusive GPU, a GPU that is shared by two
-// containers and the host, and an idle GPU in MIG mode.
+// fullNode returns a node with all values. It has an exclusive GPU, a GPU that two containers and the host share, and
+// an idle GPU in MIG mode.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
@@ -107,8 +107,8 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	return s
 }
 
-// slurmNode returns a Slurm node. Two jobs run on the first GPU, and one of these jobs has two processes. On the other
-// GPU, a job runs inside a container of a pod.
+// slurmNode returns a Slurm node. Two jobs run on the first GPU, and one of them has two processes. On the other GPU, a
+// job runs inside a container of a pod.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
 	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}
@@ -125,8 +125,8 @@ func slurmNode() *gpu.Snapshot {
 	return s
 }
 
-// lostGPU returns a node with two GPUs. One GPU was lost from the bus an hour ago, and the other
-// currently does not respond.
+// lostGPU returns a node with two GPUs: one was lost from the bus an hour ago, and the other does not respond at the
+// moment.
 func lostGPU() *gpu.Snapshot {
 	s := fullNode()
 	lost := &s.GPUs[0]
@@ -154,8 +154,8 @@ func noDriver() *gpu.Snapshot {
 	}
 }
 
-// heldAccounts returns a node on which a pod ended a minute ago. The GPU of this pod was just allocated to another pod.
-// One process of the new pod has already ended.
+// heldAccounts returns a node on which a pod ended a minute ago. Its GPU was just allocated to another pod, of which
+// one process has already ended.
 func heldAccounts() *gpu.Snapshot {
 	ended := newAccount("team-a", "batch-1", "main")
 	ended.Energy = gpu.ByMethod{gpu.Exclusive: 500_000}
@@ -248,8 +248,8 @@ func profile() *gpu.Profile {
 	return p
 }
 
-// allHealth returns one value for each health series and each series of details. No two values are equal. If the
-// catalogue lists no values for a label, the label has one value.
+// allHealth returns one value for each health series and each series of details. All values are different. A label
+// without values in the catalogue gets one value.
 func allHealth(i int) (values, details []gpu.HealthValue) {
 	for m, info := range gpu.HealthInfos {
 		sets := [][]string{nil}
@@ -321,7 +321,7 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	}
 }
 
-// allGauges sets each gauge that has no value.
+// allGauges sets a value for each gauge without one.
 func allGauges(g gpu.Gauges) gpu.Gauges {
 	for i := range g {
 		if g[i] == nil {

@@ -96,8 +96,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestHostWithoutKubelet checks that allocations are unknown if the socket's folder is missing,
-// because a mount may be missing.
+// TestHostWithoutKubelet checks that allocations are unknown if the socket's folder is missing, because this may mean
+// that a mount is missing.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -110,8 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks a mapper that is configured without Kubernetes. It does not
-// wait for Kubernetes and reports no failed stage.
+// TestMachineWithoutKubernetes checks a mapper that is configured without Kubernetes. It must not wait for Kubernetes,
+// and no stage may be down.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -204,8 +204,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list contains the time of its request. This time is important
-// because an allocation that was made during the call may be missing from the list.
+// TestRequestTime checks that a list contains the time of its request. An allocation that was made during the call may
+// be missing from the list, so the time of the response would be wrong.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -264,8 +264,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet checks a kubelet that is older than Kubernetes 1.20. Such a kubelet does not
-// support version v1 of the API.
+// TestOldKubelet checks a kubelet before Kubernetes 1.20, which does not support version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -274,8 +273,8 @@ func TestOldKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestSilentKubelet checks that only the UIDs of live pods are known after the kubelet's list
-// became stale. The UIDs of pods that the list never contained are also known.
+// TestSilentKubelet checks that, when the kubelet's list is stale, only the UIDs of live pods are known, including pods
+// that the list never contained.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

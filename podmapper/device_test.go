@@ -132,8 +132,7 @@ func TestUnknownDeviceID(t *testing.T) {
 	}
 }
 
-// spell formats the name of a device as a device plugin does. An old MIG device has no compute
-// instance.
+// spell formats the name of a device as a device plugin does. An old MIG device has no compute instance.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {
@@ -199,8 +198,8 @@ func FuzzDeviceID(f *testing.F) {
 	})
 }
 
-// FuzzListing checks two properties for random lists of devices. A listed device becomes an
-// allocation only if its resource matches. Each allocation through a claim names a device.
+// FuzzListing checks random lists of devices: a listed device must become an allocation only if its resource matches,
+// and each allocation through a claim must name a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draNVIDIA, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draNVIDIA, "gpu-0-mig-1g10gb-19-3", "", "share")

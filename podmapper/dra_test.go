@@ -111,8 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks that a device is identified only by its own CDI devices. This is necessary
-// because the kubelet lists each device together with the CDI devices of all previous devices.
+// TestOwnCDI checks that only a device's own CDI devices identify it, because the kubelet lists each device together
+// with the CDI devices of all earlier devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

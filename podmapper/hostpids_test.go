@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSeesHost checks that the mapper detects whether the exporter has its own PID namespace. In
-// such a namespace, processes of other pods are not visible.
+// TestSeesHost checks that the mapper detects whether the exporter has its own PID namespace, in which processes of
+// other pods are not visible.
 func TestSeesHost(t *testing.T) {
 	const own = "pid:[4026532817]"
 	slice := strings.ReplaceAll(uid, "-", "_")
@@ -58,8 +58,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. In
-// this /proc, the status file of the exporter contains two PIDs.
+// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. There, the exporter's
+// status file contains two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string
@@ -87,8 +87,8 @@ func TestSeesHostByNSpid(t *testing.T) {
 	}
 }
 
-// TestSeesNoHostWithoutSelf checks a /proc that does not contain the exporter's own process. It
-// counts as the /proc of another namespace.
+// TestSeesNoHostWithoutSelf checks that a /proc without the exporter's own process counts as the /proc of another
+// namespace.
 func TestSeesNoHostWithoutSelf(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -125,9 +125,8 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, reborn, false))
 }
 
-// TestPodsAPIFailsWithoutProcesses checks that the last response of the Pods API is valid for three
-// polls if the host's PIDs are not visible. If the logs contain another pod with the same name, the
-// response is not valid.
+// TestPodsAPIFailsWithoutProcesses checks that, if the host's PIDs are not visible, the last response of the Pods API
+// is valid for three polls, unless the logs contain another pod with the same name.
 func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 	garbage := []byte("\xff")
 	n := newNode(t)

@@ -15,8 +15,7 @@ import (
 // withoutUID is the trainer's container while the UID of its pod is unknown.
 var withoutUID = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
-// TestRecreatedPod checks a pod that is deleted and created again under the same name. The new pod
-// counts as another pod.
+// TestRecreatedPod checks that a new pod with the name of a deleted pod counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -57,9 +56,9 @@ func (n *node) answer(pods ...*podresources.PodResources) {
 	n.serve(holds(pods...))
 }
 
-// TestOtherDevicesAreAnotherPods checks a pod that was deleted by force. Its process hangs in the
-// driver and its log link remains. Another pod gets the same name and other devices. These devices
-// must not be attributed to the old pod.
+// TestOtherDevicesAreAnotherPods checks a pod that was deleted by force, while its process hangs in the driver and its
+// log link remains. Another pod gets the same name and other devices. These devices must not be attributed to the old
+// pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -130,9 +129,8 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// TestPodBesideItsSuccessor checks a kubelet that is older than 1.34. Such a kubelet lists both a
-// finished pod and the pod that replaced it. As soon as the kubelet no longer lists the finished
-// pod, the owner of each device is known.
+// TestPodBesideItsSuccessor checks a kubelet before version 1.34, which lists both a finished pod and the pod that
+// replaced it. The owner of each device must be known as soon as the kubelet stops listing the finished pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestKindsOfDevices checks each kind of device that the kubelet can list. Each device is held by
-// one container.
+// TestKindsOfDevices checks each kind of device that the kubelet can list. One container holds each device.
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
@@ -90,8 +89,8 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
-// TestHoldersShareClaimedDevices checks that all holders of a claimed device share the device, and
-// that other pods do not share it. The names that the holders use for the device do not matter.
+// TestHoldersShareClaimedDevices checks that all holders of a claimed device share it, under any names, and that other
+// pods do not.
 func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
@@ -122,8 +121,8 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	}
 }
 
-// TestClaimedDeviceWithoutCDI checks a claimed device that has no CDI device. The kubelet lists it
-// with the CDI devices of the preceding device. The mapper must not confuse the two devices.
+// TestClaimedDeviceWithoutCDI checks a claimed device without a CDI device. The kubelet lists it with the CDI devices
+// of the preceding device, and the mapper must not confuse the two devices.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -141,8 +140,8 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTwoContainers checks a device from a device plugin. Two containers in a pod use the
-// device one after the other. The device is allocated to both containers.
+// TestDeviceOfTwoContainers checks that a device from a device plugin is allocated to two containers of a pod that use
+// it in turn.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -151,8 +150,8 @@ func TestDeviceOfTwoContainers(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
-// TestClaimOfSeveralContainers checks a claim to which several containers refer. The claim is
-// allocated to the pod, without a container.
+// TestClaimOfSeveralContainers checks that a claim to which several containers refer is allocated to the pod, without a
+// container.
 func TestClaimOfSeveralContainers(t *testing.T) {
 	const claim = "train-0-extended-resources-x7k2p"
 	n := newNode(t)
@@ -182,8 +181,8 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
 }
 
-// TestWarnsOnceOfIDs checks that a device id in an unknown format is logged once for each
-// resource. Ids in a known format are not logged.
+// TestWarnsOnceOfIDs checks that a device id in an unknown format is logged once per resource, and that ids in a known
+// format are not logged.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })

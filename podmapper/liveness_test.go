@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// endsAfter is a context that ends after a given number of calls of Err.
+// endsAfter is a context that ends after a number of calls of Err.
 type endsAfter struct {
 	context.Context
 	times, calls int
@@ -25,8 +25,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestScanEndsWithItsContext checks that a scan stops with its context. Without this, a scan
-// of thousands of processes could delay the shutdown of the program.
+// TestScanEndsWithItsContext checks that a scan stops with its context. Otherwise, a scan of thousands of processes
+// could delay the shutdown of the program.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory with a pipe. Opening the pipe blocks, like opening a directory on a
-// disk that does not respond. The returned function heal creates an empty directory in place of
-// the pipe.
+// hangs replaces a directory with a pipe. Opening the pipe blocks, as opening a directory does if the disk does not
+// respond. heal replaces the pipe with an empty directory.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
@@ -33,8 +32,7 @@ func (n *node) hangs(dir string) (heal func()) {
 	return heal
 }
 
-// inTime fails the test if a call blocks because the disk hangs. The argument is a call that the
-// sampler makes.
+// inTime makes a call of the sampler. The test fails if the call blocks because the disk hangs.
 func (n *node) inTime(call func()) {
 	n.t.Helper()
 	done := make(chan struct{})
@@ -46,8 +44,8 @@ func (n *node) inTime(call func()) {
 	}
 }
 
-// TestLogsHang checks a disk that does not respond. The disk delays neither the ticks nor the
-// polls of the kubelet, and known containers are kept.
+// TestLogsHang checks a disk that does not respond. It must delay neither the ticks nor the polls of the kubelet, and
+// known containers must be kept.
 func TestLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Second })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -89,7 +87,7 @@ func TestLogsHang(t *testing.T) {
 	}
 }
 
-// TestUnknownContainerOnADiskThatHangs checks that reading the links in a tick has a timeout.
+// TestUnknownContainerOnADiskThatHangs checks that a tick reads the links with a timeout.
 func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	n := newNode(t)
 	heal := n.hangs("containers")
@@ -107,9 +105,9 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestPodLogsHang checks a container without a link, for which the mapper reads the log
-// directory of the pod. A tick does not wait for the directory for longer than the timeout. The
-// pod is known, so after five seconds the process is attributed to the pod.
+// TestPodLogsHang checks a container without a link, for which the mapper reads the log directory of the pod. A tick
+// must not wait for it beyond the timeout. The pod is known, so the process must be attributed to the pod after five
+// seconds.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -144,8 +142,8 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	}
 }
 
-// TestLogsFailForLong checks that the allocations and the containers of a live pod stay known
-// while the logs cannot be read. Pods that ended are forgotten.
+// TestLogsFailForLong checks that the allocations and the containers of a live pod stay known while the logs cannot be
+// read, and that ended pods are forgotten.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

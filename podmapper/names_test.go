@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestUnknownContainersAreLimited checks that the directory is read again for an unknown
-// container, and that the rate of such reads is limited.
+// TestUnknownContainersAreLimited checks that the directory is read again for an unknown container, but not too often.
 func TestUnknownContainersAreLimited(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -43,9 +42,8 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink checks links with truncated names. In such a name, the id of the container is
-// incomplete or missing. Twelve digits identify a container. The absence of other links does not
-// prove that the pod has no other container.
+// TestCutLink checks links with truncated names, in which the container id is incomplete or missing. Twelve digits must
+// identify a container. If no other link exists, this must not count as proof that the pod has no other container.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -88,9 +86,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with an unknown container. After five seconds, the process is
-// attributed to the pod that its cgroup names. As soon as its container is known, the process is
-// attributed to the container.
+// TestOnlyPodKnown checks a process with an unknown container. After five seconds, it must be attributed to the pod in
+// its cgroup, and as soon as its container is known, to the container.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -128,8 +125,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	}
 }
 
-// TestContainerKnownLater checks that a process that belongs to a known pod is attributed to its
-// container as soon as the container is known.
+// TestContainerKnownLater checks that a process of a known pod is attributed to its container as soon as the container
+// is known.
 func TestContainerKnownLater(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -144,8 +141,7 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodIsKept checks that a process is still attributed to its pod after the mapper dropped the
-// name of the pod.
+// TestPodIsKept checks that a process is still attributed to its pod when the mapper has dropped the pod's name.
 func TestPodIsKept(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

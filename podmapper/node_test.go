@@ -29,8 +29,8 @@ import (
 // bootTime is the value of btime in the test's /proc/stat.
 const bootTime = 1_700_000_000
 
-// A node is a machine made of files: a /proc tree, a directory of log links and the socket of a
-// kubelet. A mapper with a test clock reads these files.
+// A node is a machine made of files: a /proc tree, a directory of log links, and a kubelet's socket. A mapper with a
+// test clock reads them.
 type node struct {
 	t      testing.TB
 	dir    string
@@ -86,7 +86,6 @@ func (n *node) now() gpu.Instant {
 	return gpu.Instant{Wall: time.Unix(bootTime, 0).Add(boot), Boot: boot}
 }
 
-// pass advances the clock.
 func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
@@ -104,7 +103,7 @@ func (n *node) remove(name string) {
 	check(n.t, os.RemoveAll(n.path(name)))
 }
 
-// start creates a process in a cgroup of version 2 with the given path.
+// start creates a process in the cgroup (version 2) with the given path.
 func (n *node) start(pid uint32, ticks uint64, name, cgroup string) gpu.ProcessID {
 	n.t.Helper()
 	n.write(fmt.Sprintf("proc/%d/stat", pid), statLine(pid, ticks, name, 0))
@@ -119,7 +118,7 @@ func statLine(pid uint32, ticks uint64, name string, flags int) string {
 		pid, name, pid, pid, flags, ticks)
 }
 
-// link creates the kubelet's log link of a container and returns its name.
+// link creates the kubelet's log link for a container, and returns its name.
 func (n *node) link(c gpu.Owner, id string) string {
 	n.t.Helper()
 	name := fmt.Sprintf("%s_%s_%s-%s", c.Name, c.Scope, c.Part, id)
@@ -139,13 +138,13 @@ func (n *node) process(pid uint32) gpu.Process {
 	return p
 }
 
-// poll calls Refresh and requires that every stage succeeds.
+// poll calls Refresh. The test fails if a stage fails.
 func (n *node) poll() {
 	n.t.Helper()
 	check(n.t, n.Refresh(context.Background()))
 }
 
-// pollFails calls Refresh and requires an error that contains the given text.
+// pollFails calls Refresh, which must return an error that contains the given words.
 func (n *node) pollFails(words string) {
 	n.t.Helper()
 	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
@@ -153,12 +152,12 @@ func (n *node) pollFails(words string) {
 	}
 }
 
-// cgroupPath returns the cgroup that the cgroupfs driver creates for a container.
+// cgroupPath returns the path of the cgroup that the cgroupfs driver creates for a container.
 func cgroupPath(c gpu.Owner, id string) string {
 	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
 
-// kubelet is the server that listens on the socket.
+// kubelet is a server on the kubelet's socket.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
@@ -177,7 +176,7 @@ func (n *node) serve(answer func(context.Context) (*podresources.ListPodResource
 	return k
 }
 
-// serveAt starts a server on a socket. The server runs until it is stopped or the test ends.
+// serveAt starts a server on a socket, which runs until it is stopped or the test ends.
 func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
 	server := grpc.NewServer()
@@ -195,8 +194,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen creates a new socket. After the listener is closed, the socket file remains, like the
-// socket file of the kubelet.
+// listen creates a new socket. Its file remains when the listener is closed, as with the kubelet.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -219,11 +217,10 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// hangTimeout is the timeout for events that must happen. The timeout detects hangs. It is so
-// long that a busy machine does not exceed it.
+// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
-// wait returns when the kubelet is called the next time.
+// wait waits for the next call to the kubelet.
 func (k *kubelet) wait(t testing.TB) {
 	t.Helper()
 	select {
@@ -233,15 +230,15 @@ func (k *kubelet) wait(t testing.TB) {
 	}
 }
 
-// holds returns a response that contains exactly the given pods.
+// holds returns a response with exactly the given pods.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 	}
 }
 
-// holder returns a pod with one container that holds devices. The response has one entry for each
-// device.
+// holder returns a pod with one container that holds devices. There is one entry per device, as in the kubelet's
+// response.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {
@@ -253,7 +250,7 @@ func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResour
 	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{r}}
 }
 
-// together merges several pods that have the same name.
+// together merges pods with the same name into one.
 func together(pods ...*podresources.PodResources) *podresources.PodResources {
 	p := &podresources.PodResources{Namespace: pods[0].Namespace, Name: pods[0].Name}
 	for _, part := range pods {

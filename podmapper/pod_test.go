@@ -100,8 +100,7 @@ func TestResourceOf(t *testing.T) {
 }
 
 func FuzzPod(f *testing.F) {
-	// The seeds are small. If they were large, the fuzzer would need a minute to
-	// minimise an input.
+	// The seeds are small, because the fuzzer would need a minute to minimise a large input.
 	meta := "\x0a\x01p\x1a\x01n\x2a\x20" + hash
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta))
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta + "\x12\x05\x12\x03\x0a\x01c\x1a\x05\x42\x03\x0a\x01c"))

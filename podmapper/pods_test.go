@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// podServer is the server that listens on the socket of the Pods API.
+// podServer is a server on the socket of the Pods API.
 type podServer struct {
 	podsapi.UnimplementedPodsServer
 	pods atomic.Pointer[[][]byte]
@@ -45,8 +45,7 @@ func (n *node) servePods(pods ...[]byte) *podServer {
 
 func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
 
-// message marshals fields that are strings or messages. The arguments alternate between the number
-// of a field and its value.
+// message marshals fields that are strings or messages. The arguments alternate between a field's number and its value.
 func message(fields ...any) []byte {
 	var data []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -61,9 +60,8 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod returns a pod in the given phase. The pod contains the container c and the containers
-// named in others. ids contains container ids by container name. A container that is missing from
-// ids has no id yet.
+// apiPod returns a pod in the given phase with the container c and the containers in others. ids contains container ids
+// by container name. A container without an entry in ids has no id yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -95,10 +93,9 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks a process with an unknown container id. The process is attributed to the
-// only container of its pod if a response of the Pods API contains no other container. The response
-// must be newer than the first observation of the process, because the container of a debugger may
-// be missing from an older response.
+// TestOnlyContainer checks a process with an unknown container id. It must be attributed to the only container of its
+// pod if a response of the Pods API contains no other container. This response must be newer than the first observation
+// of the process, because a debug container may be missing from an older response.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -135,8 +132,8 @@ func TestOnlyContainer(t *testing.T) {
 	}
 }
 
-// TestPodsAPILiveness checks that a pod holds its devices from its admission until its end,
-// independently of its processes.
+// TestPodsAPILiveness checks that a pod holds its devices from its admission until its end, regardless of its
+// processes.
 func TestPodsAPILiveness(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -155,9 +152,8 @@ func TestPodsAPILiveness(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIAndARecreatedPod checks two pods with the same name. The second pod gets the name
-// between two responses of the Pods API. The kubelet's list between these responses may refer to
-// either pod.
+// TestPodsAPIAndARecreatedPod checks two pods with the same name. The second pod appears between two responses of the
+// Pods API. The kubelet's list between these responses may be about either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -188,8 +184,8 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIFails checks the time in which the Pods API does not respond. The mapper uses the
-// other sources and the previous response of the Pods API.
+// TestPodsAPIFails checks the time in which the Pods API does not respond. The mapper must use the other sources and
+// the previous response of the Pods API.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -225,8 +221,8 @@ func TestPodsAPIFails(t *testing.T) {
 	}
 }
 
-// TestPodsAPIWithOddPods checks that a malformed pod does not affect other pods. An example is a
-// static pod with a manifest in which the UID is arbitrary text.
+// TestPodsAPIWithOddPods checks that a malformed pod does not affect other pods. An example is a static pod whose
+// manifest contains an arbitrary UID.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -238,8 +234,7 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// TestNoPodsAPI checks a kubelet without the Pods API, even if a mount created the directory of the
-// socket.
+// TestNoPodsAPI checks a kubelet without the Pods API, even if a mount has created the socket's directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -260,8 +255,8 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestExtendedResource checks a container that requests nvidia.com/gpu if DRA serves this request.
-// The Pods API reports which claim serves the request.
+// TestExtendedResource checks a container that requests nvidia.com/gpu, for which DRA allocates a device. The Pods API
+// reports the claim for this request.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
@@ -292,8 +287,8 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// TestPodLogs checks a runtime that writes no log files. In this case the mapper reads the UID and
-// the only container of a pod from the log directories.
+// TestPodLogs checks a runtime that writes no log files. The mapper must then read a pod's UID and its only container
+// from the log directories.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -348,8 +343,8 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodLogsAfterLinks checks a pod after its log links were removed. While its log directory
-// exists, the name of the pod stays known.
+// TestPodLogsAfterLinks checks a pod whose log links were removed. Its name must stay known while its log directory
+// exists.
 func TestPodLogsAfterLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestPodEndsBetweenPolls checks that a pod that ended is not live, even before the next poll.
+// TestPodEndsBetweenPolls checks that an ended pod is not live, even before the next poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -65,9 +65,8 @@ func TestOneProcessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIOverridesProcesses checks a pod without processes. If the Pods API reports the pod as
-// alive, it stays live, because the kubelet will restart a crashed container. The mapper requests
-// a poll.
+// TestPodsAPIOverridesProcesses checks a pod without processes that is alive according to the Pods API. It must stay
+// live, because the kubelet will restart a crashed container, and the mapper must request a poll.
 func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -102,8 +101,8 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestUnchangedProcessIsNotReadAgain checks that a process with an unchanged start time is not
-// read again. The test replaces the cgroup file of the process by an unreadable file.
+// TestUnchangedProcessIsNotReadAgain checks that a process is not read again while its start time is the same. The test
+// replaces its cgroup file with an unreadable file.
 func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -124,9 +123,8 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// TestProcessThatMovesIntoItsContainer checks that a process is read again while the runtime may
-// still move it. The runtime starts the first process of a container outside the container, and
-// then moves the process into the container.
+// TestProcessThatMovesIntoItsContainer checks that a process is read again while the runtime may still move it. The
+// runtime starts the first process of a container outside the container, and then moves it into the container.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -158,8 +156,8 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestKernelThreadsAreInNoPod checks that kernel threads cause no error. Seen from a private
-// cgroup namespace, the cgroup of a kernel thread has no name.
+// TestKernelThreadsAreInNoPod checks that kernel threads cause no error. In a private cgroup namespace, the cgroup of a
+// kernel thread has no name.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

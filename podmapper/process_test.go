@@ -102,9 +102,8 @@ func TestProcessOwners(t *testing.T) {
 	}
 }
 
-// TestMainThreadExited checks that a process is still attributed to its container after its main
-// thread exited. With cgroup v1, an exited thread is in the root cgroup, so the mapper reads the
-// cgroup of another thread.
+// TestMainThreadExited checks that a process is still attributed to its container when its main thread has exited. With
+// cgroup v1, an exited thread is in the root cgroup, so the mapper must read the cgroup of another thread.
 func TestMainThreadExited(t *testing.T) {
 	const exiting = 0x400004
 	inPod := "4:memory:" + cgroupPath(trainer, id)
@@ -176,8 +175,8 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	wantOwner(t, n.Owner(old), trainer)
 }
 
-// TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The
-// mapper must attribute the cgroup neither to the old process nor to the new process.
+// TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The mapper must
+// attribute the cgroup neither to the old nor to the new process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -206,9 +205,8 @@ func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// readSlowly requests a process from the mapper. It returns after the mapper has read stat and
-// opened cgroup. At this time, cgroup is a pipe, and the test writes its content later. The
-// channel receives the process, or nil if the process does not exist.
+// readSlowly requests a process from the mapper, and returns when the mapper has read stat and opened cgroup. cgroup is
+// a pipe to which the test writes later. The channel receives the process, or nil if it does not exist.
 func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
@@ -226,8 +224,8 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks a process with an unreadable cgroup. The process is unmapped and
-// reported, other processes are not affected, and the mapper reads the process again later.
+// TestUnreadableCgroup checks a process whose cgroup cannot be read. It must be unmapped, reported, and read again
+// later. Other processes must not be affected.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -253,8 +251,8 @@ func TestUnreadableCgroup(t *testing.T) {
 	wantOwner(t, n.process(1).Owner, host)
 }
 
-// TestExitsDuringScan checks that a process is no failure of a scan if it begins to exit after its stat was read. In
-// cgroup v1, its cgroup is then unknown.
+// TestExitsDuringScan checks a process that begins to exit after its stat was read, so that, in cgroup v1, its cgroup
+// is unknown. The scan must not fail because of it.
 func TestExitsDuringScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -303,9 +301,8 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks a process with an owner that becomes known late. The owner may become
-// known some time after the first process of the container started, and even after the process
-// ended.
+// TestPendingOwner checks a process whose owner becomes known late: some time after the container's first process has
+// started, or even after the process has ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of each version that the machine
-// supports. The cgroups have the names that the kubelet and the runtimes use.
+// TestRealCgroups starts real processes in real cgroups of each version on the machine. The cgroups have the names that
+// the kubelet and the runtimes use.
 func TestRealCgroups(t *testing.T) {
-	// The names are unique, because the test reads all processes of the machine, and another run of
-	// the test may be active on the same machine.
+	// The names are unique, because the test reads all processes of the machine, on which another run of the test may
+	// be active.
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid

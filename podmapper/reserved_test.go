@@ -19,8 +19,7 @@ func labelled(c gpu.Owner, field int, name, value string) []byte {
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID, field, entry), 2, message(2, message(1, c.Part)), 3, message(1, "Running"))
 }
 
-// held returns the owners of the allocations by device. The owner of an allocation for unknown pods
-// is "reserved".
+// held returns the owners of the allocations, by device. "reserved" stands for unknown pods.
 func (n *node) held() map[string][]string {
 	of := make(map[string][]string)
 	for _, a := range n.Allocations().List {
@@ -33,16 +32,15 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
-// These are a reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
+// A reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
 var (
 	reservation = gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user        = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
 	other       = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
 )
 
-// TestReservation checks that the reservation of a GPU does not hold the GPU. The holders are the
-// live pods in the group of the reservation. If the pods in the group are unknown, the GPU has no
-// holder.
+// TestReservation checks that the reservation of a GPU does not hold the GPU. The live pods in its group must hold the
+// GPU or, if they are unknown, no pod.
 func TestReservation(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
@@ -58,8 +56,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestReservationWithoutPods checks the holders of a reserved GPU after the Pods API has stopped responding. A pod that
-// ended is no longer a holder. After three polls the pods in the group are unknown.
+// TestReservationWithoutPods checks the holders of a reserved GPU when the Pods API stops responding. An ended pod must
+// no longer be a holder. After three polls, the pods in the group must be unknown.
 func TestReservationWithoutPods(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
@@ -88,8 +86,8 @@ func TestReservationWithoutPods(t *testing.T) {
 	}
 }
 
-// TestVirtualGPU checks a pod with a device from HAMi. The ids that HAMi registers do not name a
-// GPU, so the mapper reads the GPU from the annotation of the pod.
+// TestVirtualGPU checks a pod with a device from HAMi. The ids that HAMi registers do not name a GPU, so the mapper
+// must read the GPU from the pod's annotation.
 func TestVirtualGPU(t *testing.T) {
 	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

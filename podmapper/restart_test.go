@@ -7,9 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// TestAllHoldersGone checks a kubelet that has just started. For a moment, it lists no pods, or
-// only its static pods. The mapper ignores the first such response, but accepts the second such
-// response in a row.
+// TestAllHoldersGone checks a kubelet that has just started, and that lists no pods, or only its static pods, for a
+// moment. The mapper must ignore the first such response, but accept the second one in a row.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -34,8 +33,8 @@ func TestAllHoldersGone(t *testing.T) {
 	}
 }
 
-// TestRecreatedPodAfterAnEmptyAnswer checks a new pod with the name of an earlier holder. An
-// ignored response is not used to identify the new pod.
+// TestRecreatedPodAfterAnEmptyAnswer checks a new pod with the name of an earlier holder. An ignored response must not
+// be used to identify it.
 func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -55,8 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer checks an ignored response on a node with the Pods API. The Pods
-// API still responds while the call for the list fails.
+// TestPodsAPIAndAnEmptyAnswer checks an ignored response on a node with the Pods API, which still responds while the
+// call for the list fails.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))

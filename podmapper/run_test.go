@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// run starts Run. It returns a function that stops Run and waits for its end.
+// run starts Run. The returned function stops Run and waits until it has ended.
 func (n *node) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -35,7 +35,7 @@ func (n *node) run() (stop func()) {
 	return stop
 }
 
-// waitPolled returns after the first poll.
+// waitPolled waits for the first poll.
 func (n *node) waitPolled() {
 	n.t.Helper()
 	select {
@@ -56,9 +56,8 @@ func TestRunPolls(t *testing.T) {
 	n.wantHeld()
 }
 
-// TestRunPollsForANewContainer checks that a process of a container without an allocation causes
-// an immediate poll. The poll interval is so long that the next regular poll would be after the
-// end of the test.
+// TestRunPollsForANewContainer checks that a process of a container without an allocation causes an immediate poll. The
+// poll interval is longer than the test.
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -119,8 +118,7 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// TestRefreshEndsDuringAScan checks a scan that is cancelled. It does not count as a failure, and
-// its result is not used.
+// TestRefreshEndsDuringAScan checks that a cancelled scan does not count as a failure, and that its result is not used.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -173,8 +171,8 @@ func TestConcurrentUse(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// BenchmarkRefresh measures one poll of a node. The node has 500 known processes and 1,000 known
-// containers, and each container holds a GPU. The time includes the work of the fake kubelet.
+// BenchmarkRefresh measures one poll of a node with 500 known processes and 1,000 known containers that each hold a
+// GPU. The time includes the work of the fake kubelet.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
 	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })
@@ -216,8 +214,7 @@ func (n *node) crowd(api bool) {
 	}
 }
 
-// BenchmarkAllocations measures the call that the sampler makes in every tick, with 500 pods and a
-// liveness check of each pod.
+// BenchmarkAllocations measures the sampler's call in every tick, with 500 pods and a liveness check for each of them.
 func BenchmarkAllocations(b *testing.B) {
 	n := newNode(b)
 	n.crowd(false)
@@ -228,7 +225,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// BenchmarkProcess measures the lookup of a known process, which is part of every tick.
+// BenchmarkProcess measures the lookup of a known process, which every tick contains.
 func BenchmarkProcess(b *testing.B) {
 	n := newNode(b)
 	n.link(trainer, id)

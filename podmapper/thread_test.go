@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// exitMainThread is an environment variable. If it is set, a copy of this program exits its main
-// thread immediately while the other threads continue to run.
+// If this environment variable is set, the program exits its main thread immediately while its other threads continue
+// to run.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
-// This function must run on the main thread. Go initialises variables on this thread.
+// This function must run on the main thread, on which Go initialises variables.
 var _ = func() bool {
 	if os.Getenv(exitMainThread) != "" {
 		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
@@ -28,8 +28,8 @@ var _ = func() bool {
 	return true
 }()
 
-// TestRealMainThreadExited checks that a process with an exited main thread still belongs to its
-// container, with each version of cgroups that the machine supports.
+// TestRealMainThreadExited checks, with each version of cgroups on the machine, that a process still belongs to its
+// container when its main thread has exited.
 func TestRealMainThreadExited(t *testing.T) {
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c67-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
