@@ -77,7 +77,7 @@ type property struct {
 
 type source struct{ Type, UID string }
 
-// own is the only valid data source of a panel: the data source that the user selected.
+// own is the data source that the user selected, which is the only valid data source of a panel.
 var own = source{"prometheus", "${datasource}"}
 
 // dashboards reads all dashboards by file name.
@@ -102,7 +102,7 @@ func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	return files, texts
 }
 
-// uids lists the dashboards' UIDs. Alerts and bookmarks use them, so they never change.
+// uids lists the UIDs of the dashboards. They never change, because alerts and bookmarks use them.
 var uids = map[string]string{
 	"incident.json": "gpuledger-incident",
 	"chassis.json":  "gpuledger-chassis",
@@ -129,12 +129,11 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 supports schema version 39, and later versions of Grafana migrate dashboards from this schema
-		// version.
+		// Grafana 10 supports schema version 39. Later versions of Grafana migrate dashboards from it.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
-		// size limit of a ConfigMap
+		// A ConfigMap must be smaller than 1 MiB.
 		if len(texts[name]) >= 1<<20 {
 			t.Errorf("%s: %d bytes", name, len(texts[name]))
 		}
@@ -201,19 +200,19 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut the longest value of
-// the column. These values are the name of a Deployment, the name of a StatefulSet, a time, a serial number of 13
-// characters, and the texts "NVIDIA H100 80GB HBM3" and "exclusive".
+// leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut its longest value.
+// These values are the name of a Deployment, the name of a StatefulSet, a time, a serial number of 13 characters,
+// "NVIDIA H100 80GB HBM3" and "exclusive".
 var leastWidths = map[string]float64{
 	"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125, "Board": 125, "Chassis": 125, "Model": 195, "UUID": 345,
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
 }
 
-// autoWidth is the minimum width of a column without a configured width in Grafana's tables.
+// In Grafana's tables, a column without a configured width is at least this wide.
 const autoWidth = 150
 
-// innerWidth is the width of a panel over the whole grid in a window of 1500 pixels, without the window's
-// margins and borders.
+// innerWidth is the width of a panel in pixels, without its margins and borders. The whole grid is in a window of 1500
+// pixels.
 func (p panel) innerWidth() float64 { return p.GridPos.W*(1500-24)/24 - 8 - 2 }
 
 // widths computes the width of each column as Grafana does: columns without a configured width share the remaining space.
@@ -268,11 +267,11 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// leastRows are the numbers of rows that a table must show without scrolling, by the table's title.
+// leastRows contains, by title, the number of rows that a table must show without scrolling.
 var leastRows = map[string]float64{"Teams": 8, "Namespaces": 8, "Users of units": 6, "Namespaces, full hours": 6, "Workloads, full hours": 6}
 
-// TestRows checks the heights of tables: in Grafana, a row of the grid is 30 pixels high with a margin of 8 pixels. A
-// table's title is 40 pixels high, its header 36 pixels, and each of its rows 36 pixels.
+// TestRows checks the heights of tables. In Grafana, a row of the grid is 30 pixels high, with a margin of 8 pixels. A
+// table's title is 40 pixels high, and its header and each of its rows 36 pixels.
 func TestRows(t *testing.T) {
 	files, _ := dashboards(t)
 	for title, least := range leastRows {
@@ -294,7 +293,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestClusters checks that tables that count several clusters separately show the cluster of each row.
+// TestClusters checks that a table that counts clusters separately shows the cluster of each row.
 func TestClusters(t *testing.T) {
 	files, _ := dashboards(t)
 	for _, name := range []string{"energy.json", "statement.json", "fleet.json"} {
@@ -328,7 +327,7 @@ func rules(t *testing.T) map[string][]byte {
 // values matches a variable that lists the values of a label.
 var values = regexp.MustCompile(`^label_values\((.*), *\w+\)$`)
 
-// TestMetrics checks that the metrics that panels and variables query exist.
+// TestMetrics checks that all metrics in the queries of panels and variables exist.
 func TestMetrics(t *testing.T) {
 	files, _ := dashboards(t)
 	_, recorded, err := alerts.Read("rules")
@@ -367,12 +366,12 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// recentRate matches rates of the record over four or six minutes. Four minutes are Grafana's interval in short time
-// ranges, because the record is scraped every minute. A rate over six minutes exists even if four scrapes fail.
+// recentRate matches rates of the record over four or six minutes. In short time ranges, Grafana's interval is four
+// minutes, because the record is scraped every minute. A rate over six minutes exists even if four scrapes fail.
 var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
-// TestVariables checks that every used variable exists. It also checks that each rate uses either Grafana's interval,
-// which is never too short for the scrape interval, or an interval of [recentRate].
+// TestVariables checks that every used variable exists, and that each rate uses Grafana's interval, which is never too
+// short for the scrape interval, or an interval of [recentRate].
 func TestVariables(t *testing.T) {
 	files, _ := dashboards(t)
 	for name, f := range files {
@@ -408,8 +407,8 @@ var (
 	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
 )
 
-// TestLinks checks the links in dashboards and in alerts. Every link must lead to an existing dashboard, and must set
-// only variables of that dashboard.
+// TestLinks checks the links in dashboards and in alerts. A link must lead to an existing dashboard, and must set only
+// variables of that dashboard.
 func TestLinks(t *testing.T) {
 	files, texts := dashboards(t)
 	byUID := make(map[string]file)

@@ -50,9 +50,9 @@ var (
 // maxHeading is the maximum number of characters in a heading.
 const maxHeading = 80
 
-// limits are the maximum numbers of words of the README, of pages about one subject, and of all other pages
-// together. The README must stay short, because readers decide after its first screens. Reference pages are
-// generated, so they are not counted.
+// limits contains the maximum number of words of the README, of pages about one subject, and of all other pages
+// together. The README must stay short, because readers decide after its first screens. Reference pages are generated,
+// so they do not count.
 var (
 	limits = map[string]int{
 		"../README.md":     1320,
@@ -78,7 +78,7 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others is the name of the limit for the pages directly in this folder that have no separate limit.
+// others is the limit for all pages directly in this folder that have no limit of their own.
 const others = "other pages"
 
 // TestLengths checks the number of words on each page and the length of each heading.
@@ -207,8 +207,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// fragments returns the targets of links within a page: the anchors that GitHub makes from its headings, and
-// explicit anchors.
+// fragments returns the targets of links within a page: the anchors that GitHub derives from its headings, and explicit
+// anchors.
 func fragments(text string) (names []string) {
 	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
@@ -266,7 +266,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestFlags checks that every flag in the pages exists. It ignores flags with prefixes that our programs do not use.
+// TestFlags checks that every flag in the pages exists. It ignores flags whose prefix our programs do not use.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
 	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestOpenTelemetry checks that the Collector's receiver has the scrape jobs of machine.md. The Collector expands
-// variables, so the jobs must not contain variables.
+// variables, so the jobs must not contain any.
 func TestOpenTelemetry(t *testing.T) {
 	type prometheus struct {
 		Jobs any `json:"scrape_configs"`

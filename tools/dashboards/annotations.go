@@ -5,8 +5,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated is a dashboard with annotations. It has its own type of annotations, because the annotations in the SDK
-// lack the fields for Prometheus.
+// annotated is a dashboard with annotations. It has its own type of annotations, because the type in the SDK does not
+// have the fields for Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -16,8 +16,8 @@ type annotations struct {
 	List []annotation `json:"list"`
 }
 
-// annotation marks the samples of a query on all panels with a time axis. Grafana evaluates the query at each step. The
-// length of a step is $__interval.
+// annotation marks the samples of a query on all panels with a time axis. Grafana evaluates the query at each step,
+// whose length is $__interval.
 type annotation struct {
 	Name        string               `json:"name"`
 	Datasource  common.DataSourceRef `json:"datasource"`
@@ -30,11 +30,10 @@ type annotation struct {
 	TagKeys     string               `json:"tagKeys"`
 }
 
-// events returns the annotations of a dashboard. The annotations mark moves and losses of the boards that the dashboard
-// shows. Each event is one sample at the first step after the event.
+// events returns a dashboard's annotations, which mark moves and losses of the boards on the dashboard. Each event is
+// one sample, at the first step after the event.
 func events(name string) annotations {
-	// A board has moved if two things are true: the board is now in a node in which it was not a step ago, and it was
-	// in another node before.
+	// A board has moved if it is now in a node in which it was not a step ago, and if it was in another node before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
@@ -42,11 +41,11 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a board that
-		// returns to a node within a day.
+		// For the whole fleet, the query reads the places on the previous day. So it does not mark a board that returns
+		// to a node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
 		// For selected boards, the query reads the hours in which the boards were in each place. It uses the last
-		// place, as in the alert GPULedgerGPUMoved. It may not mark a board that returns after at most two hours.
+		// place, as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
 		lost  = `group by (cluster, node, serial) (

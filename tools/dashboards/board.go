@@ -5,10 +5,10 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is the schema version of Grafana 10. Later versions of Grafana migrate dashboards from it.
+// schemaVersion is the schema version of Grafana 10, from which later versions of Grafana migrate dashboards.
 const schemaVersion = 39
 
-// These are the UIDs of the dashboards. Alerts and bookmarks use them.
+// UIDs of the dashboards. Alerts and bookmarks use them.
 const (
 	uidIncident = "gpuledger-incident"
 	uidChassis  = "gpuledger-chassis"
@@ -20,7 +20,7 @@ const (
 	uidStatement = "gpuledger-statement"
 )
 
-// tag is the tag of all dashboards. The links at the top of a dashboard use it.
+// All dashboards have this tag. The links at the top of a dashboard use it.
 const tag = "gpuledger"
 
 // every is the value of a variable without a selection. It also matches a missing label.
@@ -31,7 +31,7 @@ var source = common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasourc
 
 func ptr[T any](v T) *T { return &v }
 
-// board returns a dashboard with the settings and variables that all dashboards have.
+// board returns a dashboard with the settings and variables that are the same for all dashboards.
 func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 	return dashboard.NewDashboardBuilder(title).
 		Uid(uid).

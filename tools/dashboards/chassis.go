@@ -5,17 +5,17 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. If a GPU reports no chassis, the chassis of its machine is used. A
-// link from an empty cell selects all GPUs in a machine that report no chassis.
+// housed selects the GPUs of the chassis. For a GPU that reports no chassis, this is the chassis of its machine. A link
+// from an empty cell selects all GPUs in a machine that report no chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 
-// linked selects the GPUs of the machine that a link sets, if the link comes from an empty cell.
+// If a link comes from an empty cell, it sets a machine. linked selects the GPUs of this machine.
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 
-// housings contains the values of the chassis variable. They include the value of an empty cell if a
-// link has set the machine.
+// housings contains the values of the chassis variable. If a link has set a machine, they include the value of an empty
+// cell.
 var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""})
   or label_replace(group (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="", node="$machine"}), "chassis_serial", "NONE", "", ""))`, "NONE", emptyCell)

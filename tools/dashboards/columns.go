@@ -2,7 +2,7 @@ package main
 
 import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
-// These are links from the cells of tables. They keep the data source, the cluster and the time range.
+// Links in the cells of tables. They keep the data source, the cluster and the time range.
 const (
 	kept       = "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
 	toIncident = "/d/" + uidIncident + kept
@@ -22,7 +22,7 @@ var presence = []dashboard.ValueMapping{
 	state("-2", "removed", "orange"),
 }
 
-// xids maps the XIDs for which a node is drained or a board is returned.
+// xids maps those XIDs for which a node is drained or a board is returned.
 var xids = []dashboard.ValueMapping{
 	state("31", "31: memory page fault of an application", "orange"),
 	state("46", "46: stopped processing", "red"),
@@ -49,7 +49,7 @@ var xids = []dashboard.ValueMapping{
 	state("158", "158: fatal timeout", "red"),
 }
 
-// place returns the columns for state, place and holder of a GPU.
+// place returns the columns for the state, the place and the holder of a GPU.
 func place() []column {
 	return []column{
 		{field: "Value", title: "State", states: presence, width: 85},
@@ -65,7 +65,7 @@ func place() []column {
 	}
 }
 
-// placed contains the columns of a place in the record, with the first and the last time at that place.
+// placed contains the columns of a place in the record, with the first and the last time at this place.
 var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},

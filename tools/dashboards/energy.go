@@ -5,15 +5,15 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours that ended in the time range. The offset is needed because the energy of
-// an hour is known only in the next hour. It is a minute longer than an hour, because Grafana's time ranges
-// of full hours end a millisecond early.
+// sumOfHours adds up the full hours that ended in the time range. It needs an offset, because the energy of an hour is
+// known only in the next hour. The offset is a minute longer than an hour, because Grafana's time ranges of full hours
+// end a millisecond early.
 func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
 // hour returns the value that a rule had in the hour before a full hour. A rule computes the amount of an hour in the
-// next hour. The value therefore describes the hour that ended one hour before the full hour.
+// next hour, so this value is about the hour that ended one hour before the full hour.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.

@@ -4,15 +4,15 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// fleetHour returns the sum of a rule's results for the previous hour.
+// fleetHour returns the result of a rule for the previous hour, summed up.
 func fleetHour(rule string) string { return `sum(` + hour(rule+`{cluster=~"$cluster"}`) + `)` }
 
-// modelHour is like fleetHour, for a rule with the label model.
+// modelHour is [fleetHour] for a rule with the label model.
 func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// These expressions return the GPUs that pods and units hold now, at least in part, and the share of the time in which
+// These expressions return the GPUs of which pods or units hold at least a part now, and the share of the time in which
 // each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
 // record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
 const (
@@ -36,8 +36,7 @@ func fleet() *dashboard.DashboardBuilder {
 	byModel := func(expr string) string {
 		return fill(`sum by (model) (topk by (cluster, UUID) (1, GPUS) * on (cluster, UUID) group_left () (EXPR)) or 0 * count by (model) (GPUS)`, "EXPR", expr, "GPUS", gpus)
 	}
-	// The place of a lost GPU is known from the earlier record, and from the exporter's memory until the next
-	// boot.
+	// The place of a lost GPU is known from the earlier record and, until the next boot, from the exporter.
 	failed := func(failure, by, labels string) string {
 		return fill(`sum by (BY) (group by (cluster, node, UUID) (ROSE)
   * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (

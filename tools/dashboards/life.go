@@ -4,10 +4,9 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects the record of one board. ofPods and ofUnits select the record of the selected pods and units on this
+// ofBoard selects the record of one board. ofPods and ofUnits select the record of the selected pods or units on this
 // board.
 const (
 	ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
@@ -15,7 +14,7 @@ const (
 	ofUnits = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
 )
 
-// These are metrics of the record, for one board.
+// Metrics of the record, for one board.
 const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard
@@ -93,8 +92,6 @@ func gpuLife() *dashboard.DashboardBuilder {
 	return conditionPanels(b, inCluster, `gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)
 }
 
-// unitLabels identify a unit on a node.
 const unitLabels = "cluster, node, manager, unit"
 
-// podLabels identify a pod on a node.
 const podLabels = "cluster, node, namespace, pod, pod_uid"

@@ -1,7 +1,7 @@
 // Dashboards writes the Grafana dashboards into a folder, as one JSON file for each dashboard.
 //
-// Because the dashboards are generated, panels of one kind look the same everywhere, common expressions are defined
-// only once, and Grafana's own types prevent unknown options.
+// Generated dashboards have three advantages: panels of one kind look the same everywhere, common expressions are
+// defined only once, and Grafana's own types prevent unknown options.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write writes each dashboard into a file that is named after the dashboard.
+// write writes each dashboard into a file with the name of the dashboard.
 func write(folder string) error {
 	for name, builder := range map[string]*dashboard.DashboardBuilder{
 		"incident": incident(),

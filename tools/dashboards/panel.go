@@ -12,7 +12,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// These are widths of panels. The grid has 24 columns.
+// Widths of panels, in a grid of 24 columns.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
 // words contains the texts of a panel.
@@ -20,7 +20,7 @@ type words struct {
 	title string
 	// about is the description.
 	about string
-	// noData is the text that the panel shows if there is no data.
+	// noData is shown if there is no data.
 	noData string
 }
 
@@ -53,7 +53,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		WithTarget(over("A", expr, legend))
 }
 
-// stacked returns a panel that draws the series on top of each other, for values that add up.
+// stacked returns a panel that draws the series on top of each other, because their values add up.
 func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return lines(w, width, unit, expr, legend).
 		FillOpacity(60).
@@ -61,7 +61,7 @@ func stacked(w words, width uint32, unit, expr, legend string) *timeseries.Panel
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 }
 
-// bands returns a panel with one band for each series, coloured by the state.
+// bands returns a panel with one band for each series. The state determines the colour of the band.
 func bands(w words, width uint32, expr, legend string, states ...dashboard.ValueMapping) *statetimeline.PanelBuilder {
 	return statetimeline.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -103,7 +103,7 @@ func query(id, expr string) *prometheus.DataqueryBuilder {
 	return q
 }
 
-// from returns the colours of values: base for values below the first step, and a colour for each step.
+// from returns the colours of values: base below the first step, and a colour for each step.
 func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().
 		Mode(dashboard.ThresholdsModeAbsolute).
@@ -114,7 +114,7 @@ func step(value float64, color string) dashboard.Threshold {
 	return dashboard.Threshold{Value: &value, Color: color}
 }
 
-// state returns a mapping of a value to a text and a colour.
+// state maps a value to a text and a colour.
 func state(value, text, color string) dashboard.ValueMapping {
 	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 		Type:    dashboard.MappingTypeValueToText,

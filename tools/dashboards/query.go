@@ -2,18 +2,18 @@ package main
 
 import "strings"
 
-// This file contains expressions for several panels. Every join is on (cluster, node, UUID). The label
-// cluster is empty in the Prometheus of a single cluster.
+// The expressions in this file are for several panels. Every join is on (cluster, node, UUID). In the Prometheus of a
+// single cluster, the label cluster is empty.
 
-// These are label selectors with the variables.
+// Label selectors with the variables.
 const (
 	inCluster = `cluster=~"$cluster"`
 	onNode    = inCluster + `, node=~"$node"`
 	inPod     = `namespace=~"$namespace", pod=~"$pod"`
 )
 
-// remembered returns the current series gpuledger_gpu_info of the selected GPUs. If a series is missing now, remembered
-// uses its last sample in the last hour.
+// remembered returns the series gpuledger_gpu_info of the selected GPUs. For a series that is missing now, it returns
+// the last sample in the last hour.
 func remembered(selector string) string {
 	return fill(`(gpuledger_gpu_info{SELECTOR}
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
@@ -25,18 +25,17 @@ func unlessGone(gpus string) string {
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states returns an expression that has the labels of the GPUs' identity. The value is 1 for a present GPU, 0
-// for a lost GPU, -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the
-// board was removed.
+// states returns an expression with the labels of the GPUs' identity. The value is 1 for a present GPU, 0 for a lost
+// GPU, -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board was removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders returns an expression with one series for every selected GPU. The label holder contains the pod or
-// unit that holds or uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" if the node is
-// not scraped.
+// holders returns an expression with one series for every selected GPU. The label holder contains the pod or unit that
+// holds or uses the GPU, or "several" or "free". It is "none" if the GPU is lost, and "unknown" if the node is not
+// scraped.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
@@ -66,8 +65,8 @@ func described(series string) string {
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the user and the account to series of units, if they are known. If the time range contains several
-// descriptions of a unit, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
+// describedOver adds the user and the account to series of units, if they are known. Of several descriptions of a unit
+// in the time range, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
     topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
@@ -82,9 +81,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns queries for the first and the last time of the record's series in the time range. The argument only is
-// appended to the query, to restrict the result. The step equals the record's interval, so that short stays are not
-// missed. Times are in milliseconds, because Grafana formats milliseconds as dates.
+// seen returns queries for the first and the last time of the record's series in the time range. It appends only, which
+// restricts the result, to each query. The step equals the record's interval, so that short stays are not missed. Times
+// are in milliseconds, because Grafana formats milliseconds as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
@@ -94,7 +93,7 @@ func seen(series, labels, only string) []string {
 	return both
 }
 
-// These are counters in the record.
+// Counters in the record.
 const (
 	allocationEnergy = `gpuledger_allocation_energy_joules_total`
 	allocationGPU    = `gpuledger_allocation_gpu_seconds_total`
@@ -102,9 +101,9 @@ const (
 
 // counted returns the exact increase of each counter of the record in the time range. The increase is the counter's
 // value at the end of the range, minus its value before the range, plus its value before each restart. If a counter has
-// no sample in the day before the range, the increase is counted from 0 if the counter was created within that day, and
-// otherwise from the counter's first sample. The function increase would extrapolate, and would omit the value of the
-// first scrape.
+// no sample in the day before the range, the increase begins at 0 if the counter was created within that day, and
+// otherwise at the counter's first sample. PromQL's increase would extrapolate, and would omit the value of the first
+// scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
@@ -129,16 +128,16 @@ func named(expr string, labels ...string) string {
 }
 
 // rose selects the series of a counter in the record that counted a failure in the time range. If the counter was above
-// 0 for less than a step, only the results of the hourly rule contain the failure, so rose also reads these results. It
-// reads the last two hours from all samples, because no rule has recorded these hours yet. A counter of failures is
-// mostly 0, so long ranges are cheap.
+// 0 for less than a step, only the results of the hourly rule show the failure, so rose also reads these results. For
+// the last two hours, which no rule has recorded yet, it reads all samples. A counter of failures is mostly 0, so long
+// ranges are cheap.
 func rose(counter, hours string) string {
 	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
 		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,
 		"NOW", `max_over_time((COUNTER{cluster=~"$cluster"} > 0)[$__range:$__interval])`, "BEFORE", `COUNTER{cluster=~"$cluster"} offset $__range`, "COUNTER", counter, "HOURS", hours)
 }
 
-// fill replaces names with their values. A value may contain names that follow later.
+// fill replaces names with their values. A value may contain names that come later in pairs.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		expr = strings.ReplaceAll(expr, pairs[i], pairs[i+1])

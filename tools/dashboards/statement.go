@@ -21,18 +21,18 @@ func byTeam(amount string) string {
 		"VALUES", ofNamespace(amount), "UNITS", ofUser(amount), "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
 }
 
-// ofNamespace returns the sum of a rule about namespaces over the full hours of the time range.
+// ofNamespace returns the result of a rule about namespaces, summed up over the full hours in the time range.
 func ofNamespace(amount string) string {
 	return fill(`sum by (cluster, namespace) (HOURS)`, "HOURS", sumOfHours(`gpuledger:namespace_`+amount+`:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 }
 
-// ofUser returns the sum of a rule about users over the full hours of the time range.
+// ofUser returns the result of a rule about users, summed up over the full hours in the time range.
 func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts returns five queries with results for each group: the energy in kilowatt-hours, the idle part of the energy
-// in kilowatt-hours, the GPU hours, the active GPU hours, and the cost.
+// amounts returns five queries with a result for each group: the energy and its idle part in kilowatt-hours, the GPU
+// hours, the active GPU hours, and the cost.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}

@@ -7,12 +7,11 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 )
 
-// emptyCell is the text of a cell without a value.
+// A cell without a value contains this.
 const emptyCell = "-"
 
-// column is a column of a table.
 type column struct {
-	// field is the name of a label, or "Value" for the value. With several queries it is "Value #A", and so on.
+	// field is the name of a label, or "Value". With several queries, it is "Value #A", and so on.
 	field string
 	title string
 	unit  string
@@ -23,8 +22,8 @@ type column struct {
 	width  int
 }
 
-// rows returns a panel that shows the results of instant queries as one table with the given columns. Results
-// of several queries are joined by their common labels.
+// rows returns a panel that shows the results of instant queries as one table with the given columns. The results are
+// joined by their common labels.
 func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
 	p := table.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -55,7 +54,7 @@ func transformation(id string, options map[string]any) dashboard.DataTransformer
 	return dashboard.DataTransformerConfig{Id: id, Options: options}
 }
 
-// properties returns the overrides for the column.
+// properties returns the settings of the column that differ from Grafana's defaults.
 func (c column) properties() []dashboard.DynamicConfigValue {
 	var ps []dashboard.DynamicConfigValue
 	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
