@@ -112,8 +112,7 @@ func TestLongMaintenance(t *testing.T) {
 	}
 }
 
-// TestUnknownCluster checks that accept files no hours for a name that is neither in the store nor in the
-// archive.
+// TestUnknownCluster checks that accept files no hours of a cluster that is neither in the store nor in the archive.
 func TestUnknownCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})
 	if err := f.once(130, "accept", "esat", "--from=2026-03-01T12", "--to=2026-03-01T14", "--reason=typing error"); err == nil || f.rows() != nil {
@@ -121,7 +120,7 @@ func TestUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestCommand checks that the command in a refusal has the intended arguments when a shell runs it.
+// TestCommand checks that a shell passes the intended arguments to the command in a refusal.
 func TestCommand(t *testing.T) {
 	const cluster = `it's "$HOME" \ 1; exit`
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))

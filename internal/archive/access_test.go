@@ -12,8 +12,8 @@ import (
 
 var check = fatal.If
 
-// TestEventAddresses checks that run receives events from senders without credentials only on
-// addresses that other machines cannot reach.
+// TestEventAddresses checks that run receives events without credentials only on addresses that other machines cannot
+// reach.
 func TestEventAddresses(t *testing.T) {
 	tests := []struct {
 		addresses string // separated by spaces; empty for the default
@@ -72,8 +72,8 @@ func TestEventAddresses(t *testing.T) {
 	}
 }
 
-// TestSecretFiles checks that the program does not start with a secret that other users may read or
-// change, and that the error names the flag and the file.
+// TestSecretFiles checks that the program does not start with a secret that other users may read or change. The error
+// must contain the flag and the file.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "archive.example.com")

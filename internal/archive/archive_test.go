@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestGates checks the conditions under which an hour is refused.
+// TestGates checks when an hour is refused.
 func TestGates(t *testing.T) {
 	full := func() *coverage {
 		c := newCoverage()
@@ -91,7 +91,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestSpan checks the first and the last hour that are filed.
+// TestSpan checks which hours are filed first and last.
 func TestSpan(t *testing.T) {
 	tests := []struct {
 		args        []string
@@ -112,7 +112,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestParse checks that the error about an invalid argument names the argument.
+// TestParse checks that the error about an invalid argument contains the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},
@@ -172,8 +172,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and
-// that no other command files hours in an SQLite file by default.
+// TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and that no other
+// command does so by default.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string
@@ -193,7 +193,7 @@ func TestDefaultSink(t *testing.T) {
 	}
 }
 
-// TestEventSinks checks that events are filed in all sinks, except sinks without a table of events.
+// TestEventSinks checks that events are filed in all sinks that have a table of events.
 func TestEventSinks(t *testing.T) {
 	tests := []struct {
 		args, want []string

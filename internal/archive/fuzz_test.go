@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzOnce checks that no response of the store makes a run of once panic or take a long time. The
-// run files an hour or returns an error.
+// FuzzOnce checks that, for any response of the store, a run of once files an hour or returns an error, and does not
+// panic or take a long time.
 func FuzzOnce(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	one := begin + `{"metric":{"cluster":"c","node":"n"},"value":[1,"1"]}` + end

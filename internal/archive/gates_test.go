@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLate checks that the hours of a cluster with late samples are refused, logged once, and filed
-// when the samples arrive. The hours of the other cluster are filed in time.
+// TestLate checks that the hours of a cluster whose samples are late are refused, logged once, and filed when the
+// samples arrive. The hours of the other cluster must be filed in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -80,8 +80,8 @@ func TestLostCluster(t *testing.T) {
 	})
 }
 
-// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, even
-// after a restart, and that they can be accepted.
+// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, even after a restart, and
+// can be accepted.
 func TestWholeOutage(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {

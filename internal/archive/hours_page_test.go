@@ -72,7 +72,7 @@ func rowWith(t *testing.T, page string, words ...string) []string {
 	return nil
 }
 
-// wordsOf returns the arguments of a command, split as a shell splits them.
+// wordsOf returns the arguments of a command, as a shell splits it.
 func wordsOf(t *testing.T, command string) []string {
 	t.Helper()
 	arguments, found := strings.CutPrefix(command, "gpuledger-archive ")
@@ -96,8 +96,8 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands that
-// the hours page shows. Afterwards all hours must be complete in both sinks.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands on
+// the hours page. After that, all hours must be complete in both sinks.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -155,8 +155,8 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands on the hours page. The commands must contain no secrets, no flags
-// that only run uses, and no paths that depend on the working directory.
+// TestFlagsOfHours checks the flags in the commands on the hours page. There must be no secrets, no flags that only run
+// uses, and no paths that depend on the working directory.
 func TestFlagsOfHours(t *testing.T) {
 	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{

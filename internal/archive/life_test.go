@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// machine is a node with a GPU. Times are minutes since noon. The machine is scraped from its start
-// to its end, except while it is off. Its Node object is deleted shortly after the end.
+// machine is a node with a GPU. Times are minutes since noon. The machine is scraped from its start to its end, except
+// while it is off. Shortly after the end, its Node object is deleted.
 type machine struct {
 	name, board string
 	born, end   int
@@ -27,7 +27,7 @@ type machine struct {
 	cordoned    bool     // the machine is cordoned all the time, but not drained or turned off
 }
 
-// life is the history of a cluster. It includes the programs that report the Nodes of the cluster.
+// life is the history of a cluster, including the programs that report its Nodes.
 type life struct {
 	machines []machine
 	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler
@@ -35,7 +35,7 @@ type life struct {
 	minutes  int
 }
 
-// off reports whether a machine is off at the given minute, or will be off within soon minutes.
+// off reports whether a machine is off at a minute, or will be off within soon minutes.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {
@@ -45,9 +45,8 @@ func (m machine) off(minute, soon int) bool {
 	return false
 }
 
-// meter returns the energy counter of a machine in millijoules at the given minute. Each machine
-// draws 200 W, and 20 W more for each character of its name. truth returns the sum of the last
-// scraped counters.
+// meter returns the energy counter of a machine in millijoules at a minute. Each machine draws 200 W, and 20 W more for
+// each character of its name. truth returns the sum of the last scraped counters.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }
@@ -160,7 +159,7 @@ func ends(all []machine, at map[int]int) []machine {
 
 const lifeHours = 6
 
-// filing is an archive that files the hours of a life one by one.
+// filing is an archive that files the hours of a life, one at a time.
 type filing struct {
 	*testing.T
 	url, dir string
@@ -192,8 +191,7 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// hours files all hours of a life, each shortly after its end. It returns the error for the last
-// refused hour.
+// hours files all hours of a life, each shortly after its end. It returns the error about the last refused hour.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// TestParse checks valid and invalid URLs, and the public text of each URL.
+// TestParse checks valid and invalid URLs, and the public form of each URL.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9090":                         "http://127.0.0.1:9090",
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that no public text of a URL contains the URL's secret. The secret can contain any characters.
+// FuzzSecrets checks that the public form of a URL never contains the URL's secret, for any characters in the secret.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)
@@ -107,8 +107,8 @@ func TestIsHTTP(t *testing.T) {
 	}
 }
 
-// TestIsPrivate checks which hosts only this machine can reach. A name that begins like the loopback address is the
-// name of another machine.
+// TestIsPrivate checks which hosts only this machine can reach. A name that begins like the loopback address belongs to
+// another machine.
 func TestIsPrivate(t *testing.T) {
 	for host, loopback := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,

@@ -26,13 +26,12 @@ import (
 
 var check = fatal.If
 
-// october is the month that the books cover.
+// october is the month of the books.
 var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// filed is the folder that contains the books. All tests share the folder, so the books are filed
-// only once.
+// filed is the folder of the books. All tests share it, so the books are filed only once.
 var filed string
 
 func TestMain(m *testing.M) {
@@ -47,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// books files two days of two boards. Board 1 is shared by two pods from different teams, and board 2 is idle.
+// books files two days of two boards. Two pods of different teams share board 1. Board 2 is idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filed
@@ -79,7 +78,6 @@ func books(t *testing.T) (folder string) {
 	return folder
 }
 
-// result is the output of a question.
 type result struct {
 	status   int
 	out, err string
@@ -124,7 +122,7 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the last month contains a notice as long as samples of the month's last hour
+// TestMonthEnds checks that a statement of the previous month contains a notice for as long as samples of its last hour
 // may be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
@@ -163,8 +161,8 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 	}
 }
 
-// TestIdleTotal checks that the total idle time is the sum of the idle times of the groups. Two pods that share a GPU
-// have half of the GPU time each, but can both work all the time. Their work must not hide the idle time of another team.
+// TestIdleTotal checks that the total idle time is the sum of the groups' idle times. Two pods that share a GPU have
+// half of its GPU time each, but both can always work. Their work must not hide the idle time of another team.
 func TestIdleTotal(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october}
 	for i, c := range []table.Charge{
@@ -246,7 +244,7 @@ TOTAL      4.800     25.0 %         24.00           48.00      49.20
 	}
 }
 
-// TestUnknown checks the exit status and the error line for names that the books do not contain.
+// TestUnknown checks the exit status and the error line for names that are not in the books.
 func TestUnknown(t *testing.T) {
 	folder := books(t)
 	assets := file(t, "Name,Serial number,Asset tag,cf_warranty_end\nboard,1653924023102,AT-7,2029-01-01\n")
@@ -307,7 +305,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// These are the rules of FOCUS for the columns that the answer contains: mandatory columns, allowed values and formats.
+// Rules of FOCUS for the columns in the answer: mandatory columns, allowed values and formats.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -339,7 +337,7 @@ func TestReport(t *testing.T) {
 }
 
 // TestDocumented checks that docs/ask.md contains every command, column and flag. The flags that select the store may
-// be in docs/flags.md instead, because gpuledger-archive has the same flags.
+// be in docs/flags.md instead, because gpuledger-archive has them too.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

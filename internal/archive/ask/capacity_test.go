@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// hourMS is an hour in milliseconds.
 const hourMS = 3_600_000
 
 // present returns a GPU that was present in an hour.
@@ -46,7 +45,7 @@ func fileHours(t *testing.T, hours ...*table.Hour) (folder string) {
 	return folder
 }
 
-// answers returns the rows of a JSON answer, keyed by some columns.
+// answers returns the rows of a JSON answer. The key of a row contains the values of some columns.
 func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -65,8 +64,8 @@ func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity compares the states of GPUs on each day and in the last hour with the states that were drawn for each
-// GPU and hour. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
+// TestCapacity draws a state for each GPU and hour, and compares the answers about each day and about the last hour
+// with them. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -137,8 +136,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestCapacityReplaced checks that a lost board is counted as lost until another board is in its place, and that a
-// moved board is counted only in its new place.
+// TestCapacityReplaced checks that a lost board counts as lost until another board is in its place, and that a moved
+// board counts only in its new place.
 func TestCapacityReplaced(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {
@@ -170,7 +169,7 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store that contains the rule.
+// TestPending checks the GPU hours of pending pods in a store that has the rule for them.
 func TestPending(t *testing.T) {
 	samples := boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
 	for n, gpuHours := range []float64{1.5, 0, 2.25} {
@@ -190,8 +189,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU hours are unknown, and
-// name a source for these hours.
+// TestPendingUnknown checks an archive, and a store without the rule. Both must report that pending GPU hours are
+// unknown, and where they can be read.
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()
@@ -209,7 +208,7 @@ func TestPendingUnknown(t *testing.T) {
 	}
 }
 
-// TestAges compares the boards, board years and failures by age with values that were calculated by hand. Board 1 is
+// TestAges compares the boards, board years and failures by age with numbers that were calculated by hand. Board 1 is
 // lost, and board 6 replaces board 5.
 func TestAges(t *testing.T) {
 	at := func(day, hour int) time.Time {

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// chainedBooks returns a folder with two hours and a signed chain, and a folder that contains the keys and the
-// checkpoints.
+// chainedBooks returns a folder with two hours and a signed chain, and a folder with the keys and the checkpoints.
 func chainedBooks(t *testing.T) (folder, keys string) {
 	t.Helper()
 	folder, keys = t.TempDir(), t.TempDir()
@@ -32,7 +31,7 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 	return folder, keys
 }
 
-// TestVerifyChain checks the answers about a complete chain, a changed chain and a truncated chain.
+// TestVerifyChain checks the answers about chains that are complete, changed or truncated.
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}
@@ -70,7 +69,7 @@ func TestVerifyChain(t *testing.T) {
 	}
 }
 
-// TestSign checks that a signed statement is valid, and that a changed statement is not. TestOpenSSL in make e2e
+// TestSign checks that a signed statement is valid, and that a changed statement is not. In make e2e, TestOpenSSL
 // verifies the signature with openssl.
 func TestSign(t *testing.T) {
 	folder, keys := chainedBooks(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTimes checks every pair of flags that select a time: the pair is accepted, or the error names both flags.
+// TestTimes checks every pair of flags that select a time. The pair must be accepted, or the error must contain both
+// flags.
 func TestTimes(t *testing.T) {
 	folder := books(t)
 	values := map[string]string{"month": "2026-10", "from": "2026-10-01", "to": "2026-10-03", "since": "40d", "at": "2026-10-02T12:00"}
@@ -48,8 +49,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that the completion lists every command that [archive.Parse] accepts, and that none of
-// these commands is a question.
+// TestFiling checks that the completion suggests every command that [archive.Parse] accepts, and that none of them is a
+// question.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})
 	if err == nil {
@@ -68,8 +69,8 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name. If only one name matches, only this name is suggested. If
-// many names match, some of them are suggested.
+// TestPrefix checks the suggestions for the start of a name: the only name that matches, or some of many names that
+// match.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {
@@ -110,7 +111,7 @@ func TestTwoGPUs(t *testing.T) {
 	}
 }
 
-// TestConnection checks that the errors of a store contain the store's URL and the flag that solves the problem.
+// TestConnection checks that errors about a store contain its URL and the flag that solves the problem.
 func TestConnection(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -156,8 +157,8 @@ func TestConnection(t *testing.T) {
 }
 
 // TestPlugin checks that kubectl's completion offers questions, flags and formats. The test runs
-// kubectl_complete-gpuledger with the words after the name of the plugin; the final word is incomplete. The output
-// must contain one line per completion, and then a directive of cobra's protocol.
+// kubectl_complete-gpuledger with the words after the name of the plugin, the last of which is incomplete. The output
+// must contain one line per completion, followed by a directive of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// use is the energy in kWh and the GPU hours of a namespace in an hour.
+// use is the energy (in kWh) and the GPU hours that a namespace uses in an hour.
 type use struct {
 	namespace     string
 	kWh, gpuHours int64
 }
 
-// fileUses files hours of a board that namespaces use. An empty namespace stands for idle energy.
+// fileUses files hours of a board that namespaces use. An empty namespace means idle energy.
 func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	t.Helper()
 	var all []*table.Hour
@@ -36,8 +36,8 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	return bookstest.File(t, "csv", all...)
 }
 
-// TestCompare checks the change of each line since the previous month, with the prices of each
-// month. Some lines exist in only one month.
+// TestCompare checks the change of each line since the previous month, with each month's prices. Some lines exist in
+// only one month.
 func TestCompare(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{
 		october.AddDate(0, -1, 3): {{"old", 2, 1}, {"ml", 4, 2}, {"", 1, 0}},

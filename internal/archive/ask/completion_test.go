@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// completed contains the words to complete, each with the expected completion.
+// completed maps words to complete to the expected completion.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script in a shell. It skips the test if zsh or fish is missing. It kills a shell that waits for a
-// completion without a result.
+// shell runs a script in a shell. If zsh or fish is missing, the test is skipped. A shell that waits for a completion
+// without a result is killed.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -36,7 +36,7 @@ func shell(t *testing.T, name, script string, args ...string) string {
 	return string(out)
 }
 
-// completion writes the completion script for a shell to a file, and returns the path of the file.
+// completion writes a shell's completion script to a file, and returns the path of the file.
 func completion(t *testing.T, name, file string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
@@ -66,8 +66,8 @@ func TestFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks that an interactive zsh completes. Either the script is in a folder of functions, or the shell
-// reads the script, with or without zsh's completion system.
+// TestZsh checks that an interactive zsh completes if the script is in a folder of functions, and if the shell reads
+// the script, with or without zsh's completion system.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestVerifyDays checks that verify reports a wrong daily sum, because statements would bill this sum.
+// TestVerifyDays checks that verify reports a wrong daily sum, because a statement would bill it.
 func TestVerifyDays(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 48 {
@@ -39,8 +39,8 @@ func TestVerifyDays(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDays compares the answers of a database with the answers from files for drawn histories. The database
-// reads places for whole days, and files contain only hours. In some hours a GPU is in two clusters.
+// TestPlacesOfDays compares the answers from a database with the answers from files, for drawn histories. The database
+// reads places for whole days, whereas files contain only hours. In some hours, a GPU is in two clusters.
 func TestPlacesOfDays(t *testing.T) {
 	for seed := range uint64(draws.Of(2, 3)) {
 		p := foldtest.DrawPlaces(seed, october, true)

@@ -17,12 +17,11 @@ import (
 const (
 	drawnNodes, drawnSlots, drawnBoards = 3, 3, 5
 	drawnTime                           = 14 * time.Hour
-	// retained is the time for which an exporter still serves the series of an owner after the owner has ended
-	// (--retention).
+	// An exporter serves the series of an owner for this long after the owner has ended (--retention).
 	retained = 5 * time.Minute
 )
 
-// tenure is the time that a pod or a Slurm job spends on a board in a place.
+// tenure is the span in which a pod or a Slurm job is on a board in a place.
 type tenure struct {
 	name       string // namespace/pod or manager/unit
 	node       string
@@ -36,8 +35,8 @@ type scrape struct {
 	at, before time.Time
 }
 
-// drawn is a random history of boards that move between places and of the holders of these boards. The embedded store
-// contains the record of this history.
+// drawn is a random history of boards that move between places, with the holders of these boards. The embedded store
+// contains its record.
 type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand
@@ -49,7 +48,7 @@ type drawn struct {
 	holders int
 }
 
-// draw draws a history. Events can happen at any second, and scrapes at any second of a minute.
+// draw draws a history. Events happen at any second, and scrapes at any second of a minute.
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
@@ -125,8 +124,8 @@ func (d *drawn) step(board int, at time.Time) {
 	}
 }
 
-// scrape adds the page of an exporter. The page contains the boards in the node, and the owners on these boards until
-// the end of the retention.
+// scrape adds the page of an exporter. It contains the boards in the node, and the owners on them until the end of the
+// retention.
 func (d *drawn) scrape(node string, at time.Time) {
 	for b := range drawnBoards {
 		common := []string{"cluster", "east", "node", node, "UUID", fmt.Sprint("GPU-", b), "serial", fmt.Sprint("S", b)}
@@ -159,7 +158,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 	}
 }
 
-// last returns the last scrape of a board until a moment. ok is false if there is no such scrape.
+// last returns the last scrape of a board until a moment. ok is false if there is none.
 func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	for _, s := range slices.Backward(d.scrapes[board]) {
 		if !s.at.After(until) {
@@ -197,14 +196,14 @@ func (d *drawn) checkRow(t *testing.T, board int, asked time.Time, row map[strin
 	}
 }
 
-// unseen reports whether an owner has no series in the hour before a moment, because of an outage.
+// unseen reports whether an owner has no series in the hour before a moment because of an outage.
 func (d *drawn) unseen(board int, x *tenure, until time.Time) bool {
 	return !slices.ContainsFunc(d.scrapes[board], func(s scrape) bool {
 		return s.node == x.node && s.at.After(x.start) && s.at.Before(x.end) && s.at.After(until.Add(-time.Hour)) && !s.at.After(until)
 	})
 }
 
-// drawnSeeds returns the number of histories to draw.
+// drawnSeeds returns how many histories to draw.
 func drawnSeeds() uint64 {
 	if testing.Short() {
 		return 1
@@ -212,8 +211,7 @@ func drawnSeeds() uint64 {
 	return 2
 }
 
-// TestWhereDrawn asks where the boards of drawn histories are at random moments, by serial number and by node, in the
-// past and now.
+// TestWhereDrawn asks where the boards of drawn histories are or were at random moments, by serial number and by node.
 func TestWhereDrawn(t *testing.T) {
 	for seed := range drawnSeeds() {
 		d := draw(seed)
@@ -265,8 +263,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive asks where boards were at full hours, and reads an archive of a drawn history. The archive
-// contains the places from the scrapes, and the hourly holders in these places.
+// TestWhereDrawnInArchive asks where boards were at full hours, in an archive of a drawn history. The archive contains
+// the places in the scrapes, and the holders in these places by hour.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour

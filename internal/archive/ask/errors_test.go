@@ -76,9 +76,9 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// TestErrorsOfStays checks that the errors of a board are listed for the place in which they occurred. B1 had two
-// errors before it was moved, and no errors afterwards. The text omits columns without an error, so the text about a
-// board without errors has no such columns.
+// TestErrorsOfStays checks that the errors of a board are in the row of the place in which they occurred. B1 had two
+// errors before it was moved, and none after that. The text omits columns without an error, so the text about a board
+// without errors has none of these columns.
 func TestErrorsOfStays(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         ENDED  KWH    UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -107,8 +107,8 @@ func TestErrorsOfStays(t *testing.T) {
 	}
 }
 
-// TestErrorsOfPlaces checks that an answer contains the errors of a board in the row of its place. The text omits
-// columns without an error.
+// TestErrorsOfPlaces checks that the errors of a board are in the row of its place. The text omits columns without an
+// error.
 func TestErrorsOfPlaces(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  MODEL  STATE    CLUSTER  NODE  PCI  SINCE             LAST SEEN         UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -146,9 +146,9 @@ func TestErrorsOfPlaces(t *testing.T) {
 	}
 }
 
-// TestErrorsOfWeek checks that the question "where" counts only errors from the seven days before the last hour. One
-// error occurred 180 hours before the last hour, and another error 168 hours before the last hour, so "where" counts
-// one error. The question "history" counts both errors.
+// TestErrorsOfWeek checks that the question "where" counts only errors in the seven days before the last hour. One
+// error is 180 hours older than the last hour, and another is 168 hours older, so "where" counts one error. The
+// question "history" counts both.
 func TestErrorsOfWeek(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 181 {
@@ -176,9 +176,9 @@ func TestErrorsOfWeek(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAMD checks the questions about boards from AMD, which report neither errors over their lifetime nor a
-// power brake (docs/amd.md). A board in warranty with two uncorrectable errors is listed, and a board with only
-// corrected errors is not.
+// TestErrorsOfAMD checks questions about AMD's boards, which report neither errors over their life nor a power brake
+// (docs/amd.md). A board in warranty with two uncorrectable errors must be listed, but not a board with only corrected
+// errors.
 func TestErrorsOfAMD(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nM1,A-1,2030-01-01\nM2,A-2,2030-01-01\n"), 0o600))
@@ -224,7 +224,7 @@ func TestLossesInReport(t *testing.T) {
 	}
 }
 
-// TestErrors queries all boards with errors, named boards, boards in warranty, and boards with uncorrectable errors.
+// TestErrors asks for all boards with errors, named boards, boards in warranty, and boards with uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n"), 0o600))

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspects checks evidence that points to an obvious suspect.
+// TestSuspects checks evidence with an obvious suspect.
 func TestSuspects(t *testing.T) {
 	for name, test := range map[string]struct {
 		e    evidence
@@ -34,8 +34,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// These constants describe the clusters that TestFaultyPart draws. The faulty part is board 5, place 5, or the node
-// that contains place 5.
+// Clusters that TestFaultyPart draws. The faulty part is board 5, place 5, or the node with place 5.
 const (
 	drawnNodes, drawnSlots, drawnDays = 4, 4, 90
 	faultyNumber                      = 5
@@ -69,8 +68,8 @@ func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
 	return rows
 }
 
-// TestFaultyPart checks the suspects for the board with the most faulty days. In nearly all clusters, the suspects
-// must contain the faulty part. In most clusters, the faulty part must be the only suspect.
+// TestFaultyPart checks the suspects for the board with the most faulty days. In nearly all clusters, they must contain
+// the faulty part. In most clusters, it must be the only suspect.
 func TestFaultyPart(t *testing.T) {
 	const draws = 200
 	wrong, sole := 0, 0

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU in a place, during some hours of failingFleet. The hour until is excluded. The serial number and the
-// model of the GPU are derived from its name.
+// placed is a GPU that is in a place during some hours of failingFleet, except the hour until. Its serial number and
+// model follow from its name.
 type placed struct {
 	board, node, slot, address string
 	from, until                int

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification. It checks the columns, types and allowed
-// values, the cost as the product of price and quantity, and the split of the charge for each GPU.
+// TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification: the columns, types and allowed values,
+// the cost as the product of price and quantity, and how the charge of each GPU is split.
 func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
@@ -87,7 +87,6 @@ func checkFOCUS(t *testing.T, row map[string]string) {
 	}
 }
 
-// allocated returns the allocated ratio of a charge.
 func allocated(t *testing.T, row map[string]string) float64 {
 	t.Helper()
 	var details struct {
@@ -123,8 +122,8 @@ func TestImpact(t *testing.T) {
 	}
 }
 
-// TestImpactMerged checks that a component has one row for each hour, because the rows of a component must not overlap.
-// Two pods have the same cost center but different projects, and two reasons leave energy unattributed.
+// TestImpactMerged checks that a component has one row per hour, because its rows must not overlap. Two pods have the
+// same cost center but different projects, and energy is unattributed for two reasons.
 func TestImpactMerged(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh, First: october, Last: october, Scrapes: 1}}, Charges: []table.Charge{
 		{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "a", PodUID: "a", Labels: "cost_center=4711,project=moon", Energy: kWh / 2},

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// stream implements the books of a fleet, which are generated while they are read. Every third GPU has errors.
+// stream implements the books of a fleet, which it generates while they are read. Every third GPU has errors.
 type stream struct {
 	hours, gpus int
 	heap        uint64 // largest number of bytes in use after the last row of a read
@@ -98,8 +98,8 @@ func (s *stream) Statement(ctx context.Context, of bookkeeping.Query) (*bookkeep
 	return st, nil
 }
 
-// TestHeap checks that questions about the boards of a fleet do not collect the rows of all hours. If there are four
-// times as many hours, the memory in use must grow by less than ten bytes per additional row.
+// TestHeap checks that questions about the boards of a fleet do not keep the rows of all hours. With four times as many
+// hours, the memory in use must grow by less than ten bytes per additional row.
 func TestHeap(t *testing.T) {
 	const gpus, hours = 80, 48
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

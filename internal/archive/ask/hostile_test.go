@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no command prints characters from labels that affect a terminal,
-// not even in notices and errors, and that no label adds a line.
+// TestHostileLabels checks that no output, such as notices and errors, contains characters from labels that affect a
+// terminal, and that no label adds a line.
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHours checks that consecutive hours with the same state and reason share a row, and that rows of missing and
-// accepted hours contain the command that files these hours.
+// TestHours checks that consecutive hours with the same state and reason share a row, and that the rows of missing and
+// accepted hours contain the command that files them.
 func TestHours(t *testing.T) {
 	var hours []*table.Hour
 	for hour, state := range map[int]table.State{1: table.Complete, 2: table.Complete, 4: table.Gaps, 5: table.Gaps, 6: table.Corrected} {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestAccepted checks that a statement and verify list the hours that an operator accepted, and the reason.
+// TestAccepted checks that a statement and verify list the hours that an operator has accepted, with the reason.
 func TestAccepted(t *testing.T) {
 	var hours []*table.Hour
 	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
@@ -45,7 +45,7 @@ func TestAccepted(t *testing.T) {
 }
 
 // TestCarbonGaps checks that a statement reports the hours without an intensity, and that rows without dates always
-// apply. The boards use 1 kWh in each of 48 hours.
+// apply. In each of 48 hours, the boards use 1 kWh.
 func TestCarbonGaps(t *testing.T) {
 	hourly := "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	for n := range 24 {
@@ -84,8 +84,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestPruned checks that statements of a whole month contain the same amounts after a prune, including costs by model.
-// It also checks the notices about pruned and removed hours.
+// TestPruned checks that statements of a whole month contain the same amounts after a prune, including costs by model,
+// and checks the notices about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))
@@ -139,7 +139,7 @@ func TestPruned(t *testing.T) {
 	const missing = "2026-10-03T00 to 2026-11-01T00"
 	verified("east,48,744," + missing + ",0,0,0,0,48,0,172800000000,172800000000,0,0,false")
 
-	// The files of a day are removed by hand.
+	// An administrator removes the files of a day.
 	folder = t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))
 	for _, of := range table.Data {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyLate checks an hour that was accepted without samples and corrected after its month was closed, when the
-// samples arrived. All charges of such an hour are corrections, so the hour has no rows in other tables, and is complete.
+// TestVerifyLate checks an hour that was accepted without samples and corrected when the samples arrived, after its
+// month was closed. All its charges are corrections, so it has no rows in other tables, but it must count as complete.
 func TestVerifyLate(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := files.Open(filepath.Join(dir, "csv"), []string{"csv"})

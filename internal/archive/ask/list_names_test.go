@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// runWith answers a question with the given standard input.
 func runWith(t *testing.T, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -33,7 +32,7 @@ func column(t *testing.T, text, name string) (values []string) {
 	return values
 }
 
-// rack files an hour of boards S0 to S39, two of them in each node.
+// rack files an hour of the boards S0 to S39, with two boards per node.
 func rack(t *testing.T) string {
 	h := &table.Hour{}
 	for i := range 40 {
@@ -42,9 +41,8 @@ func rack(t *testing.T) string {
 	return archived(t, h)
 }
 
-// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column
-// that a flag names, and lines from standard input. The answers are in the order of the list, and
-// contain a row for each unknown name.
+// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column in a flag, and lines
+// from standard input. The answers must be in the order of the list, and must contain a row for each unknown name.
 func TestList(t *testing.T) {
 	folder := rack(t)
 	var clerk strings.Builder

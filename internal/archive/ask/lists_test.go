@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest returns books with two hours. One hour has the largest possible energy and time, and the other hour has
-// the smallest.
+// largest returns books with two hours: one has the largest possible energy and time, and the other the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
 	var hours []*table.Hour
@@ -31,7 +30,7 @@ func largest(f *testing.F) string {
 	return bookstest.File(f, "csv", hours...)
 }
 
-// rows returns the rows of a JSON answer from the books of largest. It returns no rows if the list is invalid.
+// rows returns the rows of a JSON answer from the books of largest, or no rows if the list is invalid.
 func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)
@@ -41,11 +40,11 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	return r.rows(t)
 }
 
-// most is the largest possible cost: the cost of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours) at the largest price
-// and a PUE of 10.
+// most is the largest possible cost: of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours), at the largest price and a PUE
+// of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 
-// checkSums checks that amounts are neither negative nor too large, and that they add up to their total.
+// checkSums checks that amounts are neither negative nor too large, and that they add up to the total.
 func checkSums(t *testing.T, rows []map[string]any, column string) {
 	t.Helper()
 	sum := 0.0
@@ -100,8 +99,7 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks the place of a board for any list of assets. The list may add a tag to the board, but must
-// not add boards.
+// FuzzAssets checks the place of a board with any list of assets. The list may add a tag to the board, but no boards.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")
@@ -119,7 +117,7 @@ func FuzzAssets(f *testing.F) {
 	})
 }
 
-// FuzzRMA checks the answer about a missing board for any list of returned boards.
+// FuzzRMA checks the answer about a missing board with any list of returned boards.
 func FuzzRMA(f *testing.F) {
 	folder := largest(f)
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")

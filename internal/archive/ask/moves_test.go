@@ -49,7 +49,7 @@ func write(t *testing.T, p *foldtest.Places) string {
 	return folder
 }
 
-// answer returns the rows of an answer about a drawn history. Each row contains the given columns.
+// answer returns the rows of an answer about a drawn history, with the given columns.
 func answer(t *testing.T, source string, from int, columns []string, question ...string) (rows []string) {
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
@@ -71,7 +71,7 @@ func answer(t *testing.T, source string, from int, columns []string, question ..
 
 const day = 24
 
-// moves returns the drawn events from the second day on.
+// moves returns the events that were drawn for the second day and later.
 func moves(p *foldtest.Places) (rows []string) {
 	for _, e := range p.Events {
 		if !e.At.Before(p.Start.Add(day * time.Hour)) {
@@ -84,9 +84,8 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares the answers of moves and history with drawn histories. In these histories boards are removed,
-// return, or are swapped, replaced or moved; nodes are silent or reboot; a cluster is installed late; and some hours
-// are not filed.
+// TestMoves compares the answers to moves and history with drawn histories, in which boards are removed, return, or are
+// swapped, replaced or moved, nodes are silent or reboot, a cluster is installed late, and some hours are not filed.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {

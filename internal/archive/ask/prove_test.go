@@ -15,11 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// fleetHours is the number of hours for which a fleet is simulated.
 const fleetHours = 26
 
-// fleet returns a store that contains the samples of a fleet and the results of rules for its true energy. It also
-// returns the true energy in mJ.
+// fleet returns a store with the samples of a fleet and with the results of rules for its true energy. It also returns
+// the true energy in mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
 	t.Helper()
 	samples = foldtest.NewStore()
@@ -36,7 +35,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 	return server.URL, samples, truth
 }
 
-// fileFleet files the hours of a fleet in a folder. The function change may change each hour.
+// fileFleet files the hours of a fleet in a folder. change may modify each hour.
 func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
 	var hours []*table.Hour
@@ -53,7 +52,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 	return bookstest.File(t, "csv", hours...)
 }
 
-// resultAt returns the time of the sample that contains the result of a rule for an hour.
+// resultAt returns the time of the sample with a rule's result for an hour.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
@@ -62,8 +61,8 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify reads the samples of a store with wrong rules, and rejects the rules. Statements
-// from wrong rules must fail with an error that contains the hour and the namespace.
+// TestVerifyRules checks that verify also reads the samples of a store, and rejects rules with wrong results.
+// Statements from wrong rules must fail with an error that contains the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))
@@ -155,8 +154,8 @@ func TestProve(t *testing.T) {
 	}
 }
 
-// TestNegativeRest checks that filed rows fail if they charge more energy than the boards used, even if all rows add up
-// to the energy of the boards.
+// TestNegativeRest checks that verify rejects filed rows that charge more energy than a board used, even if all rows
+// add up to the energy of the boards.
 func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}

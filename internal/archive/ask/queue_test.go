@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// queued files an hour. Two namespaces each contain a LocalQueue, and both LocalQueues have the same name. A third pod,
-// a job and idle energy have no queue and no labels.
+// queued files an hour. Two namespaces each contain a LocalQueue with the same name. A third pod, a job and idle energy
+// have no queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {
@@ -64,7 +64,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueueOfUse checks that the details of a use and the FOCUS tags contain the queues.
+// TestQueueOfUse checks that the details of a use and the tags in FOCUS contain the queues.
 func TestQueueOfUse(t *testing.T) {
 	folder := queued(t)
 	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")

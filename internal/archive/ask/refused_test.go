@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// boards adds the record of two boards to a store. Each board draws 200 W, and all energy is charged to pods. The
-// function change may change each sample.
+// boards adds the record of two boards to a store. Each draws 200 W, and all energy is charged to pods. change may
+// modify each sample.
 func boards(minutes int, change func(minute int, metric, uuid string, value float64) float64) *foldtest.Store {
 	s := foldtest.NewStore()
 	for minute := range minutes {
@@ -39,8 +39,8 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 	return s
 }
 
-// TestRefusedHours checks that an hour with an impossible record in a store has no energy and no money, and that all
-// questions are answered. Except for moves and missing, the answers must contain a notice.
+// TestRefusedHours checks an hour whose record in a store is impossible. It must have no energy and no cost, and all
+// questions must be answered. All answers except for moves and missing must contain a notice.
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
@@ -79,7 +79,7 @@ func TestRefusedHours(t *testing.T) {
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// The energy is the use of two boards with 200 W in four hours, without the minute before the first scrape.
+		// This is the energy of two boards with 200 W in four hours, without the minute before the first scrape.
 		for _, want := range []string{"incomplete: 1 of 5 hours of east are refused", "1.593"} {
 			if !strings.Contains(r.out, want) || r.status != 0 {
 				t.Errorf("%s: statement: exit status %d, no %q:\n%s%s", name, r.status, want, r.out, r.err)
@@ -92,7 +92,7 @@ func TestRefusedHours(t *testing.T) {
 	}
 }
 
-// TestUnknownPods checks the notice about pods in an archive that are named by no series.
+// TestUnknownPods checks the notice about pods in an archive that no series names.
 func TestUnknownPods(t *testing.T) {
 	for _, format := range files.Formats() {
 		var hours []*table.Hour

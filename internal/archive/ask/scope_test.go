@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// unread wraps the books of a database. It counts how often the hours of all GPUs, including their errors, are read.
+// unread wraps the books of a database, and counts how often the hours of all GPUs with their errors are read.
 type unread struct {
 	reading.Source
 	reading.Summing
@@ -31,9 +31,9 @@ func (u unread) Rows(ctx context.Context, of reading.Query) iter.Seq2[reading.Ro
 	return u.Source.Rows(ctx, of)
 }
 
-// TestScopeOfErrors checks that a reader of clusters receives the same errors and failures from a database as from
-// files. The database adds up the errors itself. The database must not return rows of GPUs with errors for this reader.
-// A board was moved from a cluster outside the scope into the scope.
+// TestScopeOfErrors checks that a reader with access to some clusters gets the same errors and failures from a database
+// as from files. The database adds up the errors itself, and must not return rows of GPUs with errors for this reader.
+// A board was moved into an accessible cluster from a cluster that is not accessible.
 func TestScopeOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 4 {

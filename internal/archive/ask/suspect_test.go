@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspect queries boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes.
-// The only slot of n3 loses B4 and then B5. B3 has only XIDs caused by applications.
+// TestSuspect asks about boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes. The only slot of n3
+// loses B4 and then B5. B3 has only XIDs that applications caused.
 func TestSuspect(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 20 {

@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTensor checks the tensor-active time of three teams and the energy per tensor-active second. Half of the first
-// team's time was profiled, the second team has no tensor activity, and the third team has no profiled time. The fourth
-// team used a GPU for an hour without holding it, as users of a machine can do. A statement without profiled time omits
-// the columns.
+// TestTensor checks the tensor-active time of three teams, and their energy per tensor-active second. Half of the first
+// team's time was profiled, the second team has no tensor activity, and the third team has no profiled time. A fourth
+// team used a GPU for an hour without holding it, as users of a machine can do. A statement without profiled time must
+// omit the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
@@ -65,7 +65,7 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 }
 
 // TestTensorParts checks that prices and intensities do not change the energy per tensor-active second. A team used a
-// GPU in two clusters and was profiled in one of them, for half of an hour.
+// GPU in two clusters, and was profiled in one of them for half of an hour.
 func TestTensorParts(t *testing.T) {
 	var hours []*table.Hour
 	for _, cluster := range []string{"east", "west"} {
@@ -87,9 +87,9 @@ func TestTensorParts(t *testing.T) {
 	}
 }
 
-// TestTensorUpgrade checks a file with rows from a version without profiled time. After the upgrade, the profiled time
-// of these rows must be unknown in tables and statements, next to an hour with a known time. TestDatabases in make e2e
-// checks the same for database servers.
+// TestTensorUpgrade checks a file with rows from a version without profiled time. After the upgrade, their profiled
+// time must be unknown in tables and statements, beside an hour with a known time. TestDatabases in make e2e checks the
+// same for database servers.
 func TestTensorUpgrade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.db")
 	db, err := sql.Open("sqlite", file)

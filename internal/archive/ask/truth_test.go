@@ -14,7 +14,7 @@ import (
 )
 
 // trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b holds GPU-2 and uses 40 W.
-// The function change may change the hour before it is filed.
+// change may modify the hour before it is filed.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
@@ -30,8 +30,8 @@ func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	return bookstest.File(t, "csv", h)
 }
 
-// trueUse writes two hours of true use in the format of a simulated node, with a row every ten seconds. The function
-// change may change each row.
+// trueUse writes two hours of true use, in the format of a simulated node, with a row every ten seconds. change may
+// modify each row.
 func trueUse(t *testing.T, change func(second int, row string) string) (path string) {
 	t.Helper()
 	var text strings.Builder
@@ -51,8 +51,7 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 	return path
 }
 
-// TestTruthTwice checks that a GPU in two files causes an error. This situation arises if two simulated nodes have the
-// same number.
+// TestTruthTwice checks the error about a GPU that is in two files, because two simulated nodes have the same number.
 func TestTruthTwice(t *testing.T) {
 	path := trueUse(t, func(_ int, row string) string { return row })
 	r := run(t, "verify", "--books="+trueHour(t, func(*table.Hour) {}), "--truth="+path, "--truth="+path, "--from=2026-10-01T01", "--to=2026-10-01T02")
@@ -61,8 +60,8 @@ func TestTruthTwice(t *testing.T) {
 	}
 }
 
-// TestTruth checks that verify detects changed rows in the archive and missing rows in the truth. The tolerance at each
-// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter.
+// TestTruth checks that verify detects changed rows in the archive and missing rows in the truth. At each end of the
+// hour, the tolerance is 70 seconds: a minute between scrapes, and ten seconds in the exporter.
 func TestTruth(t *testing.T) {
 	asFiled := func(*table.Hour) {}
 	asUsed := func(_ int, row string) string { return row }

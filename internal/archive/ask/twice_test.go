@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyTwice checks that verify detects boards that are filed for two clusters at the same time, and accepts a
+// TestVerifyTwice checks that verify detects boards that are filed for two clusters at the same time, but accepts a
 // board that moves to another cluster within an hour.
 func TestVerifyTwice(t *testing.T) {
 	for _, tt := range []struct {

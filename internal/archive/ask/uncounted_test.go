@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestUncounted checks that verify shows the sum of the upper bounds for a fleet, from a store and
-// from files. It must list the boards with the highest bounds, and must not fail because of
-// uncounted energy.
+// TestUncounted checks that verify shows the sum of a fleet's upper bounds, from a store and from files. It must list
+// the boards with the highest bounds, and must not fail because of uncounted energy.
 func TestUncounted(t *testing.T) {
 	samples := foldtest.NewStore()
 	f := foldtest.NewFleet(samples, october, 7, 5, "cluster", "east")

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// archived files some hours of a cluster from the start of October, and returns the folder.
+// archived files some hours of a cluster, beginning with the start of October, and returns the folder.
 func archived(t *testing.T, hours ...*table.Hour) string {
 	t.Helper()
 	for n, h := range hours {
@@ -20,8 +20,8 @@ func archived(t *testing.T, hours ...*table.Hour) string {
 	return bookstest.File(t, "csv", hours...)
 }
 
-// TestWhereInArchive checks the place and the holders of a board at moments within hours, according to an archive. The
-// board moves from n1 to n2 between 01:09:30 and 01:21, and pods are charged by the hour.
+// TestWhereInArchive checks the place and the holders of a board at moments within hours, in an archive. The board
+// moves from n1 to n2 between 01:09:30 and 01:21. Pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
 	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
 	gpu := func(node string, first, last int) table.GPU {
@@ -68,9 +68,9 @@ func TestWhereInArchive(t *testing.T) {
 	}
 }
 
-// TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. R is replaced by N in
-// the third hour, Q is first lost and replaced by P only after three hours, L is lost on a node with other boards, and
-// the node of S is silent.
+// TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. N replaces R in the
+// third hour. Q is lost, and only after three hours P replaces it. L is lost on a node with other boards, and the node
+// of S is silent.
 func TestAbsentBoards(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {

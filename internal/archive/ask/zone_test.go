@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestZoneOfErrors checks that --tz changes the times of errors only in text. On October 25, 2026, clocks in Berlin are
-// turned back from 3 to 2 o'clock at 1 o'clock UTC, so the local times of the two errors are equal.
+// TestZoneOfErrors checks that --tz changes the times of errors only in text. On October 25, 2026, at 1 o'clock UTC,
+// clocks in Berlin are turned back from 3 to 2 o'clock, so both errors have the same local time.
 func TestZoneOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 2 {

@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// owned selects the charges with or without an owner in an hour of the cluster east.
+// owned selects the charges in an hour of the cluster east, either those with an owner or those without one.
 type owned struct {
 	hour  time.Time
 	owner bool
 }
 
-// TestAudit checks that the audits of files and of a database contain the sums of the filed hours. The expected sums
-// were counted by hand. One hour has a correction, and all hours have unknown pods and uncounted energy. The audit
-// covers one of two clusters. The database lacks the GPUs of one hour.
+// TestAudit checks that audits of files and of a database contain the sums of the filed hours. The expected sums were
+// counted by hand. One hour has a correction, and all hours have unknown pods and uncounted energy. The audit covers
+// one of two clusters. In the database, the GPUs of one hour are missing.
 func TestAudit(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
 	csv, err := files.Open(folder, []string{"csv"})

@@ -41,7 +41,7 @@ func hoursOf(n int) (all []*table.Hour) {
 	return all
 }
 
-// TestSQLite checks that a file returns the same rows as a folder, in the same order.
+// TestSQLite checks that an SQLite file returns the same rows as a folder, in the same order.
 func TestSQLite(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 30 {
@@ -82,7 +82,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestFolder checks sums, filters and corrections in both formats, and that hours without a row in the manifest are not
+// TestFolder checks sums, filters and corrections in both formats. Hours without a row in the manifest must not be
 // read.
 func TestFolder(t *testing.T) {
 	for _, format := range files.Formats() {
@@ -139,7 +139,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestStoreErrors checks that an empty folder and a database that is down cannot be opened.
+// TestStoreErrors checks the errors about an empty folder and about a database that is down.
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()

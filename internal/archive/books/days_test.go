@@ -19,9 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares statements, boards and places for random periods. A database computes the answers from daily
-// sums, and a folder of files computes the answers from hours. The database lacks the hours of whole days, so it
-// must read the sums.
+// TestDays compares statements, boards and places for random periods. A database computes the answers from daily sums,
+// and a folder of files from hours. In the database, the hours of whole days are missing, so it must read the sums.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour
@@ -69,7 +68,7 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestEmptyDays checks that hours are read until the daily sums are filled.
+// TestEmptyDays checks that hours are read until the daily sums exist.
 func TestEmptyDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}
 	for _, empty := range []string{"delete from days", "delete from gpu_days"} {
@@ -93,8 +92,7 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays checks that a day is reported if one of its sums was changed, removed or added, and that other days are
-// not reported.
+// TestWrongDays checks that exactly the days are reported of which a sum was changed, removed or added.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))
@@ -123,7 +121,7 @@ func TestWrongDays(t *testing.T) {
 	}
 }
 
-// execute runs a statement that must change the database.
+// execute runs a statement, which must change the database.
 func execute(t *testing.T, file, change string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -136,7 +134,7 @@ func execute(t *testing.T, file, change string) {
 	}
 }
 
-// boards returns the boards that a query finds, each with its number of hours.
+// boards returns the boards that a query finds, with the number of hours of each.
 func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	t.Helper()
 	found, _, err := s.Counted(t.Context(), of)
@@ -150,8 +148,7 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// For each GPU and place, places returns the hours with scrapes, followed by the total number of
-// scrapes.
+// places returns, for each GPU and place, the hours with scrapes, followed by the total number of scrapes.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true
@@ -171,8 +168,8 @@ func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time
 	return all
 }
 
-// lose returns the path of a copy of a database. The copy lacks the hours for which the query must read the sums of
-// whole days.
+// lose copies a database without the hours for which a query must read the sums of whole days. It returns the path of
+// the copy.
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestErrors checks that all kinds of books return known, zero and unknown numbers of errors. A database that an
-// earlier version created must return unknown numbers.
+// TestErrors checks known, zero and unknown numbers of errors in all kinds of books. A database of an earlier version
+// must return unknown numbers.
 func TestErrors(t *testing.T) {
 	h := hour("east", 0)
 	h.GPUs[0].DRAMUncorrectable, h.GPUs[0].LifetimeUncorrectable, h.GPUs[0].Thermal = new(int64(5)), new(int64(0)), new(int64(1500))

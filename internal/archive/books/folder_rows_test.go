@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largeHour returns an hour with many GPUs. The higher the number of a GPU, the earlier the GPU was scraped.
+// largeHour returns an hour with many GPUs. A GPU with a higher number was scraped earlier.
 func largeHour(cluster string, n, gpus int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range gpus {
@@ -26,8 +26,8 @@ func largeHour(cluster string, n, gpus int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape. Files with rows in another
-// order must cause an error and not a wrong answer.
+// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape. Files whose rows are in
+// another order must cause an error instead of a wrong answer.
 func TestRowsOfFiles(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
@@ -66,8 +66,8 @@ func TestRowsOfFiles(t *testing.T) {
 	}
 }
 
-// TestHeapOfFiles checks that reading GPUs from files takes memory for only one hour. With four times as many hours in
-// a day, each added row may take less than a hundred bytes.
+// TestHeapOfFiles checks that GPUs in files are read with the memory for only one hour. With four times as many hours
+// in a day, each additional row may take less than a hundred bytes.
 func TestHeapOfFiles(t *testing.T) {
 	const gpus, hours = 200, 6
 	measure := func(hours int) uint64 {

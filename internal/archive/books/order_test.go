@@ -13,11 +13,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// fleetHours is the number of simulated hours, and fleetNodes is the number of nodes. Each node has one board.
+// fleetHours is the number of simulated hours. fleetNodes is the number of nodes with one board each.
 const fleetHours, fleetNodes = 2, 3
 
-// fleet returns a fleet, and the address of a store that contains the fleet's samples and the results of rules for its
-// true energy.
+// fleet returns a fleet, and the address of a store with its samples and with the results of rules for its true energy.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, f *foldtest.Fleet) {
 	t.Helper()
 	samples := foldtest.NewStore()
@@ -38,7 +37,7 @@ func openStore(t *testing.T, url, read string) books.Source {
 	return source
 }
 
-// TestOrder checks for each kind of source that its answers do not depend on earlier calls.
+// TestOrder checks, for each kind of source, that answers do not depend on earlier calls.
 func TestOrder(t *testing.T) {
 	url, f := fleet(t, nil)
 	var energy int64

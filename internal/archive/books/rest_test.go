@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks rules that charge more energy than the boards used. Such rules must cause an error that
-// contains the hour and the namespace, even if the sums over the whole period balance. Correct rules must cause no
-// error.
+// TestOvercharged checks rules that charge more energy than the boards used. They must cause an error with the hour and
+// the namespace, even if the sums over the whole period balance. Correct rules must cause no error.
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // time of a rule's result
@@ -47,8 +46,8 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestOverchargedBoard checks that a statement by board from rules fails if a board is charged more energy than it
-// used, even if the fleet as a whole is not overcharged.
+// TestOverchargedBoard checks a statement by board from rules. It must fail if a board is charged more energy than it
+// used, even if the fleet as a whole is not.
 func TestOverchargedBoard(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, _ := fleet(t, func(s *foldtest.Store) {
@@ -64,7 +63,7 @@ func TestOverchargedBoard(t *testing.T) {
 	}
 }
 
-// TestRuleSums compares the sums of rules, and the overcharged boards, with the truth of a fleet.
+// TestRuleSums compares the sums of rules and the overcharged boards with the truth of a fleet.
 func TestRuleSums(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, f := fleet(t, nil)

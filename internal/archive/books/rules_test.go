@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// ruled answers queries for rules. Each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet
-// uses 500 J per hour. No unit uses energy.
+// ruled answers queries about rules. In each hour, each of 400 workloads in 40 namespaces uses 1 J and 1 s, and the
+// fleet uses 500 J. No unit uses energy.
 func ruled(w http.ResponseWriter, r *http.Request) {
 	text, labels, value := r.FormValue("query"), []string{}, 1.0
 	switch {
@@ -70,8 +70,8 @@ func openRules(t testing.TB) books.Source {
 	return source
 }
 
-// TestParts checks that the hours in each part of a period are added up. A small number of parts is read as sums, and a
-// large number hour by hour.
+// TestParts checks that the hours in each part of a period are added up. A few parts are read as sums, and many parts
+// hour by hour.
 func TestParts(t *testing.T) {
 	source := openRules(t)
 	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}
@@ -108,7 +108,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// BenchmarkHours reads a month with 400 workloads, hour by hour. The measured time includes the simulated store.
+// BenchmarkHours reads a month with 400 workloads, hour by hour. The time includes the simulated store.
 func BenchmarkHours(b *testing.B) {
 	source := openRules(b)
 	of := books.Query{From: begin, Until: begin.AddDate(0, 1, 0), By: []string{"cluster", "hour", "reason", "team"}}

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// TestDatabaseSecrets checks that the errors of a database contain no password or parameter from
-// its URL. No server listens at the address.
+// TestDatabaseSecrets checks that errors of a database contain no password or parameter from its URL. No server listens
+// at the address.
 func TestDatabaseSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// TestPublishRedirected checks that a redirect causes an error, because following it would send the credentials to
-// another URL or lose the checkpoint.
+// TestPublishRedirected checks that a redirect causes an error. Following it would send the credentials to another URL,
+// or lose the checkpoint.
 func TestPublishRedirected(t *testing.T) {
 	received := 0
 	mux := http.NewServeMux()
@@ -32,9 +32,9 @@ func TestPublishRedirected(t *testing.T) {
 	}
 }
 
-// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must hide no other
-// checkpoint, either before or after the next checkpoint is published. A line that is invalid for another reason
-// must still cause an error.
+// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must not hide any other
+// checkpoint, before or after the next checkpoint is published. A line that is invalid for another reason must still
+// cause an error.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 	of := func(sequence int64) chain.Checkpoint {

@@ -20,7 +20,7 @@ import (
 )
 
 // object simulates a ConfigMap on an API server. An update with an old resourceVersion is rejected with status 409.
-// Other archives add a checkpoint before each of the next updates.
+// Before each of the next others updates, another archive adds a checkpoint.
 type object struct {
 	t       *testing.T
 	version int
@@ -58,7 +58,7 @@ func (o *object) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// add adds a checkpoint from another archive.
+// add adds a checkpoint of another archive.
 func (o *object) add(sink string) {
 	c := sample
 	c.Sink = sink
@@ -67,8 +67,8 @@ func (o *object) add(sink string) {
 	o.version, o.data = o.version+1, o.data+string(line)
 }
 
-// TestConflicts checks that a checkpoint is published while other archives repeatedly update the ConfigMap, that the
-// checkpoints of the other archives are kept, and that the attempts end.
+// TestConflicts checks a checkpoint that is published while other archives update the ConfigMap again and again. Their
+// checkpoints must be kept, and the attempts must end.
 func TestConflicts(t *testing.T) {
 	tests := map[string]struct {
 		others int
@@ -104,7 +104,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// start starts the API server, and returns a configMap that reads the account's files in dir.
+// start starts the API server, and returns a configMap that reads the account's files from dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, "api.example.com")

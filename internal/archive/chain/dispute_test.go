@@ -42,7 +42,7 @@ const (
 
 var check = fatal.If
 
-// disputed writes files into a folder: an archive of three hours with a chain, checkpoints, prices and keys. The key is
+// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. The key is
 // always the same, and the time is simulated.
 func disputed(t *testing.T, dir string) {
 	t.Helper()

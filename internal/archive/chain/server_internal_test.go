@@ -31,8 +31,8 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 
 const password = "hunter2-secret"
 
-// receiver is a server that requires a password. It first responds with the given statuses, and afterwards with 204.
-// The status 0 means that the receiver never responds.
+// receiver is a server that requires a password. It responds first with the given statuses and then with 204. For the
+// status 0, it never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int
@@ -68,7 +68,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(body)
-	// RFC 9530, section 2, defines the header, and RFC 8941, section 3.3.5, defines its byte sequence.
+	// RFC 9530, section 2, defines the header. RFC 8941, section 3.3.5, defines its byte sequence.
 	if got, want := request.Header.Get("Content-Digest"), "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":"; got != want {
 		r.t.Errorf("Content-Digest %q, want %q", got, want)
 	}
@@ -80,8 +80,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// TestServer checks requests to a server that uses TLS, its own certificate authority and a password. It covers
-// repetitions, timeouts, redirects and rejected requests.
+// TestServer checks requests to a server with TLS, its own certificate authority and a password: repetitions, timeouts,
+// redirects and rejected requests.
 func TestServer(t *testing.T) {
 	post := "POST /checkpoints"
 	tests := map[string]struct {
@@ -134,7 +134,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestUnknownAuthority checks that a server receives no request if an unknown authority signed its certificate, and
+// TestUnknownAuthority checks that a server whose certificate an unknown authority has signed receives no request, and
 // that the connection is not repeated.
 func TestUnknownAuthority(t *testing.T) {
 	asked, connections := 0, 0
@@ -153,8 +153,8 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// start starts the server, and returns its client. The client uses the settings in more, the server's authority, and
-// the password unless the settings contain another password.
+// start starts the server, and returns its client. The client uses the YAML settings in more, and trusts the
+// certificate of the server. It sends the password, unless more contains basic_auth.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -179,8 +179,8 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	}
 }
 
-// TestBounded checks that a ConfigMap keeps, for each chain, all checkpoints of two days and the last checkpoint of
-// each earlier day, and that the number of checkpoints never exceeds the limit.
+// TestBounded checks that a ConfigMap keeps all checkpoints of two days and the last checkpoint of each earlier day,
+// for each chain, and that the number of checkpoints never exceeds the limit.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {
 		return Checkpoint{Sink: sink, Cluster: "east", Sequence: int64(hour + 1), Time: time.Date(2026, 1, 1, hour, 5, 0, 0, time.UTC)}

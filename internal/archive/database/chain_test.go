@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawSQLite reads and changes the tables of a file without the code of this package.
+// rawSQLite reads and changes the tables in a file without this package.
 type rawSQLite struct {
 	*testing.T
 	path string
@@ -58,7 +58,7 @@ func TestSQLiteChain(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainConcurrent checks the chain in a file that several programs write at the same time.
+// TestSQLiteChainConcurrent checks the chain in a file to which several programs write at the same time.
 func TestSQLiteChainConcurrent(t *testing.T) {
 	path := t.TempDir() + "/archive.db"
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return openSQLite(t, path) }, func() chain.Source {
@@ -69,9 +69,8 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainDays checks that a changed daily sum is found, although no entry contains daily sums. This matters
-// because a statement for a long period reads the daily sums instead of the hours. The changes do not affect the totals
-// of the day.
+// TestSQLiteChainDays checks that a changed daily sum is found, although no entry contains daily sums. Statements for
+// long periods read the daily sums instead of the hours. The changes do not affect the totals of the day.
 func TestSQLiteChainDays(t *testing.T) {
 	for _, change := range []string{
 		"",

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays checks that the daily sums equal the sums of the hours after random changes. It also checks that the views,
-// which read the daily sums, return the same rows as the earlier views, which read the hours.
+// TestDays checks that the daily sums equal the sums of the hours after random changes, and that the views, which read
+// the daily sums, return the same rows as the earlier views, which read the hours.
 func TestDays(t *testing.T) {
 	text, err := os.ReadFile("testdata/views_of_hours.sql")
 	check(t, err)
@@ -43,8 +43,8 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// TestRepair checks that a program that opens a database adds up the days in which another program filed or deleted
-// hours. It also adds up all days of a database without daily sums.
+// TestRepair checks that a program that opens a database adds up the days in which another program has filed or deleted
+// hours, and all days of a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 36 { // these hours end at the end of a day
@@ -77,8 +77,8 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// TestUncounted checks that an hour is added up only once if it is filed again after its row in the manifest was
-// deleted.
+// TestUncounted checks that an hour is added up only once if its row in the manifest was deleted and the hour is filed
+// again.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -93,8 +93,8 @@ func TestUncounted(t *testing.T) {
 }
 
 // TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, although
-// the numbers in the manifest differ from the rows of a corrected hour. It also checks that the program finds a
-// correction that is missing from a daily sum.
+// the numbers in the manifest differ from the rows of a corrected hour. It must find a correction that is missing from
+// a daily sum.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {
@@ -127,7 +127,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, d.Close())
 }
 
-// firstVersion names the change that returns a database to its first version, which has no daily sums.
+// firstVersion is the change of a database back to its first version, which has no daily sums.
 const firstVersion = "a return to the first version"
 
 // inFirstVersion copies a database into a file with the first version of the schema.

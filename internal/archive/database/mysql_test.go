@@ -11,7 +11,7 @@ import (
 
 var check = fatal.If
 
-// TestParseMySQL checks the driver's configuration for each URL.
+// TestParseMySQL checks the configuration of the driver for each URL.
 func TestParseMySQL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	check(t, os.WriteFile(file, []byte("s3cret?/\n"), 0o600))

@@ -46,7 +46,7 @@ func columns(t *testing.T, migrations []Migration, err error) map[string][]strin
 	return all
 }
 
-// TestColumns checks that the migrations create the columns of all tables in the right order and with the right types.
+// TestColumns checks that the migrations create the columns of all tables, in the right order and with the right types.
 func TestColumns(t *testing.T) {
 	postgresMigrations, postgresErr := Postgres.Migrations()
 	mysqlMigrations, mysqlErr := MySQL.Migrations()
@@ -92,7 +92,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// short reports whether the texts in a table's key have at most 255 bytes.
+// short reports whether the strings of a column in a table's key have at most 255 bytes.
 func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }

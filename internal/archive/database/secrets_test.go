@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 )
 
-// TestSecrets checks that no error contains a password or a parameter from the URL. No server listens on the address.
+// TestSecrets checks that no error contains a password or a parameter from the URL. No server listens at the address.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'", `\`} {

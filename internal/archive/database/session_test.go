@@ -31,8 +31,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestDeadlock checks that a transaction that the database rolled back runs again, at most a few times, without the
-// changes of its earlier runs. After any other error, the transaction does not run again.
+// TestDeadlock checks that a transaction that the database has rolled back runs again, at most a few times, without the
+// changes of its earlier runs. It must not run again after any other error.
 func TestDeadlock(t *testing.T) {
 	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
 	for _, test := range []struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// openSQLite opens a file in the same way as the program does.
+// openSQLite opens a file as the program does.
 func openSQLite(t *testing.T, path string) *database.Database {
 	t.Helper()
 	d, err := database.SQLite.Open(t.Context(), path, "")
@@ -32,7 +32,7 @@ func openSQLite(t *testing.T, path string) *database.Database {
 	return d
 }
 
-// fresh opens a new file. The name of the file contains characters that have a meaning in URLs.
+// fresh opens a new file, whose name contains characters with a meaning in URLs.
 func fresh(t *testing.T) (*database.Database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")
@@ -112,7 +112,7 @@ func TestSQLiteLarge(t *testing.T) {
 	}
 }
 
-// TestSQLiteConcurrent checks that programs wait for each other if they file the same hours in one file.
+// TestSQLiteConcurrent checks that programs that file the same hours in one file wait for each other.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
 	failed := make(chan error)
@@ -139,7 +139,7 @@ func TestSQLiteConcurrent(t *testing.T) {
 	}
 }
 
-// TestSQLiteCreate checks that programs wait for each other if they create a file at the same time.
+// TestSQLiteCreate checks that programs that create a file at the same time wait for each other.
 func TestSQLiteCreate(t *testing.T) {
 	for range 20 {
 		path, failed := filepath.Join(t.TempDir(), "archive.db"), make(chan error)
@@ -160,8 +160,8 @@ func TestSQLiteCreate(t *testing.T) {
 	}
 }
 
-// TestSQLiteOtherUser checks that a user who cannot write to the folder can read a file while no other program has it
-// open.
+// TestSQLiteOtherUser checks that a user without the right to write to the folder can read a file while no other
+// program has it open.
 func TestSQLiteOtherUser(t *testing.T) {
 	d, path := fresh(t)
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
@@ -244,7 +244,7 @@ func TestSQLiteViews(t *testing.T) {
 	}
 }
 
-// TestSQLiteErrors checks that readers cannot write, that readers return an error if the file is missing, and that a
+// TestSQLiteErrors checks that readers cannot write, that they return an error if the file is missing, and that a
 // rejected row is a permanent error.
 func TestSQLiteErrors(t *testing.T) {
 	d, path := fresh(t)

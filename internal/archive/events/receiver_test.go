@@ -40,14 +40,14 @@ type memory struct {
 	rows           map[string][]string // ids by table
 }
 
-// fail makes the sink return an error, or succeed if the error is nil.
+// fail sets the error that the sink returns, or nil.
 func (m *memory) fail(fault error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fault = fault
 }
 
-// filed returns the rows that have been filed.
+// filed returns the rows that the sink contains.
 func (m *memory) filed() map[string][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func compress(t *testing.T, text io.Reader) string {
 	return body.String()
 }
 
-// zeros is an endless text that compresses well.
+// zeros is an endless reader of zeros, which compress well.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {
@@ -118,7 +118,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestReceive checks which requests are filed, and with which status the other requests are refused.
+// TestReceive checks which requests are filed, and with which status all others are refused.
 func TestReceive(t *testing.T) {
 	zipped := []string{"Content-Encoding", "gzip"}
 	both := compress(t, strings.NewReader(phase+snapshot))
@@ -178,7 +178,7 @@ func TestMethod(t *testing.T) {
 }
 
 // TestSinkFails checks that a request fails if the only sink fails, that the sink is then opened again, and that equal
-// failures are logged only once.
+// failures are logged once.
 func TestSinkFails(t *testing.T) {
 	m, log := &memory{}, new(bytes.Buffer)
 	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -202,7 +202,7 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// start runs a receiver until the end of the test, in a synctest bubble.
+// start runs a receiver in a synctest bubble until the end of the test.
 func start(t *testing.T, r *events.Receiver) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -215,8 +215,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a failing sink does not delay another sink. It also checks that the failing sink
-// contains all events in order soon after it works again.
+// TestSinkRecovers checks that a failing sink does not delay another sink, and that it contains all events in order
+// soon after it works again.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -247,7 +247,7 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that a sink that does not respond delays only one request, and no other sink.
+// TestSlowSink checks that a sink that does not respond delays only one request and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -274,8 +274,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that events are dropped and counted if a queue is full. The state of each cluster must be
-// requested once at the start, and again after the sink has filed the waiting events.
+// TestDropped checks that events are dropped and counted if a queue is full. Each cluster's state must be requested
+// once at the start, and again when the sink has filed the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -321,8 +321,8 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	return all
 }
 
-// metrics returns the values of a metric. The key of each value consists of the values of some
-// labels, separated by slashes.
+// metrics returns the values of a metric. The key of a value consists of the values of some labels, separated by
+// slashes.
 func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -58,7 +58,7 @@ func phases(from, until int) string {
 	return text.String()
 }
 
-// deadLetters returns the lines of a dead-letter file as "sink cluster id reason".
+// deadLetters returns the lines in a dead-letter file as "sink cluster id reason".
 func deadLetters(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -85,8 +85,8 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestRejected checks that each event that a sink rejects is written to the dead-letter file with the reason. Rejected
-// events must not delay other events of their requests or later requests, even if earlier events wait.
+// TestRejected checks that each event that a sink rejects is in the dead-letter file with the reason. Rejected events
+// must not delay other events of the same request or later requests, even if earlier events wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestNoDeadLetters checks that rejected events are counted as dropped and logged if they cannot be written.
+// TestNoDeadLetters checks that rejected events that cannot be written to a file are counted as dropped and logged.
 func TestNoDeadLetters(t *testing.T) {
 	full := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(full, nil, 0o600))
@@ -146,7 +146,7 @@ func TestNoDeadLetters(t *testing.T) {
 }
 
 // TestLongCluster files events of a cluster in a real folder. Between these requests, the test sends requests for
-// clusters with names that are invalid for a folder. The invalid requests must not delay the other requests.
+// clusters whose names are invalid for a folder. These must not delay the others.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -186,8 +186,8 @@ func TestLongCluster(t *testing.T) {
 	})
 }
 
-// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, the events are
-// filed. Otherwise they are written to the dead-letter file, counted and logged.
+// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, they must be
+// filed. Otherwise, they must be written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestQueueAge checks the age of the first event that waits.
+// TestQueueAge checks the age of the first event in a queue.
 func TestQueueAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -253,8 +253,8 @@ func TestQueueAge(t *testing.T) {
 	})
 }
 
-// TestLargeBody checks, over a real connection, that a sender whose request is too large receives the status and can
-// use the connection again.
+// TestLargeBody checks, over a real connection, that the sender of a request that is too large receives the status and
+// can use the connection again.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))
@@ -274,7 +274,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestMemory checks how much memory is used for a small request with 250,000 events, and for the largest accepted
+// TestMemory checks how much memory a small request with 250,000 events needs, and how much the largest accepted
 // request.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ events, status, limit int }{{250_000, 413, 160 << 20}, {20_000, 200, 256 << 20}} {
@@ -295,8 +295,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that the response to any body has a status that senders can handle, and that the filed rows are
-// within the accepted times and lengths.
+// FuzzRequest checks that the response to any body has a status that senders can handle, and that the times and lengths
+// in filed rows are within the limits.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)
 	f.Add([]byte(phase), true)
@@ -315,7 +315,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// bounds is a sink that checks rows.
+// bounds is a sink that checks its rows.
 type bounds struct {
 	t    *testing.T
 	now  time.Time

@@ -68,7 +68,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestGrams checks intensities by zone and time, with our column names and with those of Electricity Maps.
+// TestGrams checks intensities by zone and time, with our column names and with the column names of Electricity Maps.
 func TestGrams(t *testing.T) {
 	ours := read(t, factors.Files{Zones: "east=DE,west=FR", Carbon: file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n")})
 	maps := read(t, factors.Files{Carbon: file(t, "\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -97,8 +97,8 @@ func TestGrams(t *testing.T) {
 	}
 }
 
-// TestIntensities checks for how long a row is valid. Empty cells match everything, as in prices. A row in a file with
-// hourly data is valid for an hour, so that gaps are known.
+// TestIntensities checks for how long a row is valid. As in prices, empty cells match everything. A row in a file with
+// hourly data is valid for an hour, so gaps can be detected.
 func TestIntensities(t *testing.T) {
 	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	series := func(texts ...string) string {
@@ -168,7 +168,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that errors name the flag and the line, and consist of one line.
+// TestInvalid checks that an error contains the flag and the line, and is one line long.
 func TestInvalid(t *testing.T) {
 	for _, tt := range []struct {
 		files factors.Files
@@ -218,7 +218,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestParts checks the hours at which factors change, and that all uses within a part have the same factors.
+// TestParts checks the hours at which factors change. All uses within a part must have the same factors.
 func TestParts(t *testing.T) {
 	from, until := at("2026-10-01T00:00:00Z"), at("2026-10-03T00:00:00Z")
 	prices := file(t, "from,until,per_kwh\n2026-09-01,2026-10-01 12:30,0.2\n2026-10-01 12:30,,0.3\n2026-10-02,2026-10-09,0.4\n")
@@ -256,7 +256,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// endless is a reader that repeats a text without end.
+// endless is a reader that repeats a string endlessly.
 type endless struct {
 	text string
 	read int
@@ -270,7 +270,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// pipe returns the path of a pipe that returns a header and then an endless text.
+// pipe returns the path of a pipe that returns a header and then a string, again and again.
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
@@ -286,7 +286,7 @@ func pipe(t *testing.T, header, text string) string {
 	return path
 }
 
-// TestLimits checks that files that exceed the limits are rejected, even if they do not end.
+// TestLimits checks that files beyond the limits are rejected, even if they are endless.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for name, tt := range map[string]struct {

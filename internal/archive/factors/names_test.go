@@ -19,7 +19,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// FuzzNames checks lists of names. If no line contains separators or quotes, the names are the lines, in the same
+// FuzzNames checks lists of names. If no line contains separators or quotes, the names must be the lines, in the same
 // order. If the lines are a column of a table, ReadNames must return the same names.
 func FuzzNames(f *testing.F) {
 	f.Add("1653924023101\n\n 1653924023102 \r\nGPU-7\n", "x")

@@ -90,7 +90,7 @@ func TestAppendCost(t *testing.T) {
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
 // TestRepeatsMemory checks the peak memory of a new process that receives all 250,000 events of an hour again, in
-// requests of 1,000 events. It also checks that no file changes.
+// requests of 1,000 events. No file may change.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000
 	if dir := os.Getenv(repeatsIn); dir != "" {
@@ -136,8 +136,8 @@ func TestRepeatsMemory(t *testing.T) {
 	}
 }
 
-// TestAppendLimit checks that a sink keeps a limited number of ids in memory but still finds the ids of other hours. It
-// also checks that the sink rejects new events of an hour that has too many events.
+// TestAppendLimit checks that a sink keeps only a limited number of ids in memory, but still finds the ids of other
+// hours. It must reject new events of an hour with too many events.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawFolder reads and changes CSV files without the code of this package.
+// rawFolder reads and changes CSV files without this package.
 type rawFolder struct {
 	*testing.T
 	dir string
@@ -58,7 +58,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// TestChainBucket checks the chain in a bucket that several programs write at the same time.
+// TestChainBucket checks the chain in a bucket to which several programs write at the same time.
 func TestChainBucket(t *testing.T) {
 	s := newS3(t)
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return s.open(t) }, func() chain.Source {
@@ -96,7 +96,7 @@ func TestChainFiles(t *testing.T) {
 	}
 }
 
-// TestChainPlaces checks that valid files in the wrong folder are detected. Readers take the cluster and the day from
+// TestChainPlaces checks that valid files in a wrong folder are detected. Readers derive the cluster and the day from
 // the names of folders.
 func TestChainPlaces(t *testing.T) {
 	for name, change := range map[string]func(move func(from, to string)){

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Write writes rows in a format, for tests that need files from earlier versions.
+// Write writes rows in a format, as files of earlier versions.
 func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	return formats[i].write(w, t, rows)
@@ -18,14 +18,14 @@ func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 // ErrStopped is the error that a stopped sink returns.
 var ErrStopped = errors.New("the program is stopped")
 
-// Stopping returns a sink that stops before a change of its files.
+// Stopping returns a sink that stops before the given change of its files.
 func Stopping(s *Sink, changes int) *Sink {
 	stopped := *s
 	stopped.storage = &stopping{s.storage, changes}
 	return &stopped
 }
 
-// Stopping returns a sink that stops before a change of its files.
+// Stopping returns a sink that stops before the given change of its files.
 func (s *Serials) Stopping(changes int) *Serials {
 	at, manifest := &stopping{s.storage, changes}, *s.manifest
 	manifest.storage = below{at, "_gpuledger"}

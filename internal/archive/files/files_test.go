@@ -97,7 +97,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// TestFiles checks the files that contain two hours.
+// TestFiles checks the files of two hours.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -120,7 +120,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestOtherColumns checks that a file is not changed if its columns are those of another version.
+// TestOtherColumns checks that a file with the columns of another version stays unchanged.
 func TestOtherColumns(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -135,8 +135,8 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// TestOlder checks that files from earlier versions, which lack some columns, can be read. The missing columns are
-// added when another hour is filed.
+// TestOlder checks that files from earlier versions, in which some columns are missing, can be read, and that these
+// columns are added when another hour is filed.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
@@ -230,8 +230,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestFormats checks that the files of a format do not depend on other formats, and that an hour
-// counts as filed only if it is filed in all formats.
+// TestFormats checks that the files of one format do not depend on other formats, and that an hour counts as filed only
+// if it is filed in all formats.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")

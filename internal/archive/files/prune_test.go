@@ -48,7 +48,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// bucketSink returns a sink that writes CSV files to a new bucket, and a function that reads its rows.
+// bucketSink returns a sink that writes CSV files to a new bucket, and a function that reads the rows in it.
 func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	s := newS3(t)
 	c := s.config()
@@ -74,8 +74,8 @@ func TestPruneBucket(t *testing.T) {
 	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestPruneCrash stops the program before each change, and checks that the energy of the month is the same after the
-// stop and after another run. It also checks that an hour that is filed again after the crash is not charged twice.
+// TestPruneCrash stops the program before each change. The energy of the month must be the same after the stop and
+// after another run. An hour that is filed again after the stop must not be charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {
@@ -117,7 +117,6 @@ func TestPruneCrash(t *testing.T) {
 	}
 }
 
-// charged returns the energy that is charged in a month.
 func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	t.Helper()
 	source, err := books.OpenFolder(t.Context(), dir)
@@ -130,7 +129,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// TestPruneRemoved checks that hours are marked as pruned, but not added up, if their files were removed by hand.
+// TestPruneRemoved checks that hours whose files an administrator has removed are marked as pruned, but not added up.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

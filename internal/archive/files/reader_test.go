@@ -29,8 +29,8 @@ func readings(t *testing.T, r *files.Reader) (all []string) {
 	return all
 }
 
-// TestReader checks that a reader finds the same hours in a folder, a folder of links and a bucket, in each format. It
-// also checks that a bucket is listed once, and that the files of its manifest are read once.
+// TestReader checks that a reader finds the same hours in a folder, a folder of links and a bucket, in each format. A
+// bucket must be listed once, and the files of its manifest must be read once.
 func TestReader(t *testing.T) {
 	first, second := hour(noon, 7), hour(noon.AddDate(0, 0, 1), 5)
 	var want []string
@@ -81,9 +81,9 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStray checks that a reader ignores other files among the archive's files. It also checks two errors that name
-// a folder. The first folder has an invalid date. The second folder encodes the name of a cluster in another way;
-// without the error, the days of this cluster would be read twice.
+// TestStray checks that a reader ignores other files among the archive's files. It also checks two errors about a
+// folder: an invalid date, and the name of a cluster in another encoding. Without the second error, the days of this
+// cluster would be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

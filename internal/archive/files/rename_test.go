@@ -27,7 +27,7 @@ func TestRenameBucket(t *testing.T) {
 	sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestRenameStops stops the renaming of a cluster before each change of its files, and repeats it.
+// TestRenameStops stops the renaming of a cluster before each change of its files, and then repeats it.
 func TestRenameStops(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -31,8 +31,7 @@ type fakeS3 struct {
 	objects map[string]string // content by path, which includes the bucket
 	puts    int
 	written int // number of bytes in all writes
-	// fail returns the status with which a write fails before it changes anything, or 0 if the write
-	// succeeds.
+	// fail returns the status with which a write fails without a change, or 0 if the write succeeds.
 	fail func(put int) int
 	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool
@@ -69,8 +68,8 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// joined returns the content of a body that is sent in chunks. A line with the size and the signature precedes each
-// chunk.
+// joined returns the content of a body that is sent in chunks. Before each chunk, a line contains its size and
+// signature.
 func joined(body []byte) (content []byte, err error) {
 	for {
 		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
@@ -131,7 +130,7 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list writes the folders and files that have a prefix, or all files with the prefix if the list is deep.
+// list writes the folders and files with a prefix. If deep is set, it writes all files below the prefix instead.
 func (s *fakeS3) list(w http.ResponseWriter, prefix string, deep bool) {
 	s.lists++
 	folders, files := make(map[string]bool), make(map[string]int)
@@ -176,8 +175,8 @@ func TestSameAsFolder(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks that no events are lost when programs add events to the same files at the same time, and that
-// a bucket then contains the same files as a folder.
+// TestEventWriters checks programs that add events to the same files of a bucket at the same time. No events may be
+// lost, and the bucket must contain the same files as a folder.
 func TestEventWriters(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	folder, err := files.OpenEvents(dir, []string{"parquet"})
@@ -206,7 +205,7 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// TestWriters checks that no hour is lost when programs write to the same files at the same time. If the programs file
+// TestWriters checks programs that write to the same files at the same time. No hour may be lost. If they file
 // different data for an hour, the hour must contain the data of exactly one program.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
@@ -241,7 +240,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestCrash stops a program before each of its writes, and checks that the next run completes the hour correctly.
+// TestCrash stops a program before each of its writes. The next run must complete the hour correctly.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -302,7 +301,7 @@ func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	return sink.Correct(t.Context(), h)
 }
 
-// TestCorrectedTwice checks that two programs that file the same correction file it once.
+// TestCorrectedTwice checks that a correction that two programs file is filed once.
 func TestCorrectedTwice(t *testing.T) {
 	s := newS3(t)
 	first, second := s.open(t), s.open(t)
@@ -318,7 +317,7 @@ func TestCorrectedTwice(t *testing.T) {
 	}
 }
 
-// TestRepeatedRequest checks that a write is repeated after the store returned an error.
+// TestRepeatedRequest checks that a write is repeated after an error of the store.
 func TestRepeatedRequest(t *testing.T) {
 	s := newS3(t)
 	sink := s.open(t)
@@ -365,8 +364,7 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
-// TestCredentials checks that the credentials of a container are used. It also checks the error if there are no
-// credentials.
+// TestCredentials checks that the credentials of a container are used, and the error without credentials.
 func TestCredentials(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		s := newS3(t)
@@ -394,8 +392,8 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestOtherProgram checks that an hour is filed completely if another program files an hour of the same day before one
-// of the writes. If the other program filed another hour, that hour must be kept. If the other program filed other
-// data for the same hour, that data must be replaced.
+// of the writes. If this is another hour, it must be kept. If it is the same hour with other data, its data must be
+// replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -434,8 +432,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// TestMixed checks, in each format, that Intact detects rows that another program wrote for an hour. Intact
-// must not report the correct rows of the hour, or its corrections.
+// TestMixed checks, in each format, that Intact detects an hour with rows of another program, and that it accepts the
+// hour's correct rows and corrections.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()

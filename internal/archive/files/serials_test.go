@@ -20,9 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// boards returns an hour with two boards that get a record. The board on node a has two GPUs. The other board is on
-// a node without the name of a machine. Two further GPUs get no record, because one was never scraped and the other
-// has no serial number.
+// boards returns an hour with two boards that get a record. The board on node a has two GPUs. The node of the other
+// board has no machine name. Two more GPUs get no record: one was never scraped, and the other has no serial number.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]
@@ -36,7 +35,7 @@ func boards() *table.Hour {
 	return h
 }
 
-// records returns the content of the files that contain serial numbers.
+// records returns the content of the files with serial numbers.
 func records(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, text := range all {
@@ -48,8 +47,8 @@ func records(all map[string]string) map[string]string {
 }
 
 // TestSerials checks the files in gpuid's layout, in a folder and in a bucket. There must be a record for each node and
-// serial number, with the columns in gpuid's order. A later revision must replace these files, but keep gpuid's own
-// files.
+// serial number, with the columns in gpuid's order. A later revision must replace these files, but keep files that
+// gpuid has written.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"
@@ -103,8 +102,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestSerialsStopped stops a sink before each change of its files, and checks that the hour is not filed until the call
-// is repeated.
+// TestSerialsStopped stops a sink before each change of its files. The hour must not count as filed until the call is
+// repeated.
 func TestSerialsStopped(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 
 var check = fatal.If
 
-// boardErrors lists the error counters of a board. The metric name is followed by the labels that the counter has in
-// addition to the labels of the board.
+// boardErrors lists the error counters of a board. After the name of the metric, it contains the labels that the
+// counter has in addition to the board's labels.
 var boardErrors = map[string][]string{
 	"dram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "correctable"},
 	"dram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "uncorrectable"},
@@ -29,7 +29,7 @@ var boardErrors = map[string][]string{
 	"remapped":           {"gpuledger_board_remapped_rows_total", "error", "uncorrectable"},
 }
 
-// errorsOf returns the errors of the only GPU in an hour, by their names in boardErrors. It omits unknown errors.
+// errorsOf returns the known errors of the only GPU in an hour, by their names in boardErrors.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -45,7 +45,7 @@ func errorsOf(h *table.Hour) map[string]int64 {
 	return all
 }
 
-// TestErrors checks which errors of a board are attributed to the second hour. The board was scraped before this hour.
+// TestErrors checks which errors of a board belong to the second hour. The board was scraped before this hour.
 func TestErrors(t *testing.T) {
 	type sample struct{ minute, value float64 }
 	tests := map[string]struct {
@@ -93,9 +93,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfReboot checks that errors are not counted again when the node boots, if their counters cover the life of
-// the board. Throttled time begins at 0 after the boot, so all of this time must be counted, even if it is longer than
-// before.
+// TestErrorsOfReboot checks that errors whose counters cover the life of the board are not counted again when the node
+// boots. Throttled time begins at 0 after the boot, so all of it must be counted, even if it is longer than before.
 func TestErrorsOfReboot(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -124,8 +123,7 @@ func TestErrorsOfReboot(t *testing.T) {
 }
 
 // TestRASErrors checks that the errors of an AMD GPU are filed in the same columns as the memory errors of other
-// boards. The counters of an AMD GPU restart with each boot, so the errors over the life of the GPU must be
-// unknown.
+// boards. Its counters restart with each boot, so the errors over its life must be unknown.
 func TestRASErrors(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}
@@ -148,9 +146,9 @@ func TestRASErrors(t *testing.T) {
 	}
 }
 
-// TestLevels checks the values that are taken from the last scrape: banks with few spare rows, the required action, and
-// the uncorrectable errors over the life of the board, which are added up over both memories. The series change when
-// the serial number becomes known.
+// TestLevels checks the values from the last scrape: banks with few spare rows, the required action, and the
+// uncorrectable errors over the life of the board, added up over both memories. The series change when the serial
+// number becomes known.
 func TestLevels(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -187,8 +185,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestErrorsOfRefusedBoard checks that the errors of a board are filed although its record is impossible, and that an
-// error counter is unknown if two replicas report it.
+// TestErrorsOfRefusedBoard checks that the errors of a board are filed although its record is impossible. An error
+// counter that two replicas report must be unknown.
 func TestErrorsOfRefusedBoard(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}

@@ -24,24 +24,24 @@ const (
 
 func at(minutes float64) time.Time { return start.Add(time.Duration(minutes * float64(time.Minute))) }
 
-// hour folds the n-th hour.
+// hour folds the n-th hour of a store.
 func hour(s *foldtest.Store, n int) (*table.Hour, error) {
 	return fold.Fold(s.Input(start.Add(time.Duration(n) * time.Hour)))
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// history is a store that contains the record of one board.
+// history is a store with the record of one board.
 type history struct{ *foldtest.Store }
 
-// board adds a sample of a board's counter, and a sample of the counter's start time.
+// board adds a sample of a board's counter, and a sample of its created timestamp.
 func (s history) board(minutes, joules, began float64, node string, more ...string) {
 	labels := append([]string{"node", node, "UUID", "GPU-1"}, more...)
 	s.Add(at(minutes), joules, boardEnergy, labels...)
 	s.Add(at(minutes), seconds(at(began)), boardBegan, labels...)
 }
 
-// TestBoards checks which part of a counter's increase is attributed to an hour.
+// TestBoards checks which part of a counter's increase belongs to an hour.
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string
@@ -102,7 +102,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestXIDs checks that the first error with a code is counted, although the series of this code starts with this error.
+// TestXIDs checks that the first error with a code counts, although the series of this code begins with this error.
 func TestXIDs(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzFold checks that Fold returns a possible energy for any values. Charges are not negative and add up to the energy
-// of the board, which does not exceed the board's power. Every eight bytes encode a value; the first byte selects the
-// counter.
+// FuzzFold checks that, for any values, Fold returns a possible energy: charges are not negative and add up to the
+// energy of the board, which does not exceed the board's power. Every eight bytes encode a value, and the first of them
+// selects the counter.
 func FuzzFold(f *testing.F) {
 	for _, values := range [][]float64{{1, 2, 3, 4, 5, 6}, {0, 1e308, 0}, {math.Inf(1), 9.3e18, 1}, {-1, 1e15, 40, 41}} {
 		var data []byte

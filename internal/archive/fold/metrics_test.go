@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// TestMetricsAreRecorded checks that the exporter's record contains each metric that is read, and that each counter of
-// a board is read.
+// TestMetricsAreRecorded checks that all metrics that the archive reads are in the exporter's record, and that the
+// archive reads all counters of a board.
 func TestMetricsAreRecorded(t *testing.T) {
 	read, recorded := fold.Metrics(), make(map[string]bool)
 	for _, m := range collector.Catalogue() {

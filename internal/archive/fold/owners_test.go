@@ -18,7 +18,7 @@ func last(value float64, metric string, pairs ...string) fold.Series {
 }
 
 // TestOwners checks the names of workloads, teams, users and machines. Two replicas of the reconciler report the same
-// series, and the owner chain of one pod was read in two steps.
+// series, and the owner chain of one pod became known in two steps.
 func TestOwners(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	s.board(59, 100, -600, "a")
@@ -43,7 +43,7 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
-	// The user of a job becomes known late. Job 8 on another node is a different job.
+	// The user of a job becomes known late. Job 8 on another node is another job.
 	job := []string{"node", "a", "manager", "slurm", "unit", "7", "account", "physics", "uid", "1000"}
 	owners = append(
 		owners,
@@ -78,9 +78,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks which one of several descriptions of a unit is used. It is the last description with an
-// account or, if no description has an account, the last description with a user. The account and the user always come
-// from the same description.
+// TestDescriptions checks which of several descriptions of a unit is used: the last description with an account or, if
+// there is none, the last description with a user. The account and the user must always come from the same description.
 func TestDescriptions(t *testing.T) {
 	at := func(minute int64, pairs ...string) fold.Series {
 		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// meter is a simulated board that has a given power in each second. Its true energy is the integral of the power.
+// meter is a simulated board with a power in each second. Its true energy is the integral of the power.
 type meter struct {
 	history
 	power   func(second int) float64 // watts
@@ -21,7 +21,7 @@ type meter struct {
 	created bool
 	phase   float64 // the board is scraped this many seconds after each full minute
 	began   int     // second at which the counter was 0
-	// change replaces the value that is scraped in a minute. If it returns false, the scrape is omitted.
+	// change modifies the value that is scraped in a minute. If it returns false, the minute is not scraped.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. If the node reboots in a minute, the counter restarts. All energy of the
-// restarted counter is charged to a pod.
+// scrape adds the samples of some minutes. In the given minutes, the node reboots, which restarts the counter. All
+// energy of a restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {
@@ -83,13 +83,13 @@ func (m *meter) at(minute int) time.Time {
 	return start.Add(time.Duration((float64(60*minute)+m.phase)*1000) * time.Millisecond)
 }
 
-// between returns the energy between the scrapes of two minutes, in mJ.
+// between returns the energy between the scrapes in two minutes, in mJ.
 func (m *meter) between(first, last int) float64 {
 	return 1000 * m.joules(float64(60*first)+m.phase, float64(60*last)+m.phase)
 }
 
 // TestImpossible compares the second of a board's three hours with the integral of its power. A single wrong sample
-// must be dropped at any position. If the last sample is wrong, its energy belongs to the third hour.
+// must be dropped at any position. If the last sample is wrong, its energy must be in the third hour.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
 		"zero": func(float64) float64 { return 0 }, "Inf": func(float64) float64 { return math.Inf(1) }, "-Inf": func(float64) float64 { return math.Inf(-1) },
@@ -144,7 +144,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks that a lasting change of a counter is refused if it is impossible, and accepted if it is possible.
+// TestStays checks a counter that changes and stays changed. The change must be refused if it is impossible, and
+// accepted if it is possible.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {

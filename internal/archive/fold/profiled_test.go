@@ -10,15 +10,15 @@ import (
 )
 
 // TestProfiled checks the profiled time of a pod and a unit, and the activity in this time. The counters are absent
-// until the owner has been alone on the GPU, and they restart with the other counters. The activity is unknown in an
-// hour in which the profiled time does not grow. If the profiled time grows without activity, the activity is 0.
+// until the owner has been alone on the GPU, and restart with the other counters. In an hour in which the profiled time
+// does not grow, the activity must be unknown. If it grows without activity, the activity must be 0.
 func TestProfiled(t *testing.T) {
 	ms := func(n int64) *int64 { return &n }
 	none := [3]*int64{}
 	const end = 120.0
 	tests := []struct {
 		name string
-		// profiled returns the profiled seconds at a minute. A negative value means that the counter is absent.
+		// profiled returns the profiled seconds at a minute, or a negative number while the counter is absent.
 		profiled func(minute float64) float64
 		tensor   float64 // amount per profiled second
 		restart  float64 // minute
@@ -29,8 +29,8 @@ func TestProfiled(t *testing.T) {
 		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
-		// An exporter without profiling drops these amounts, but the account continues. The counter grows from 60 s to 80 s,
-		// and after the restart from 0 s to 20 s.
+		// An exporter without profiling drops these amounts, but the account continues. The counter grows from 60 s to
+		// 80 s and, after the restart, from 0 s to 20 s.
 		{"an exporter without profiling in between", func(m float64) float64 {
 			switch {
 			case m <= 80:
@@ -40,7 +40,7 @@ func TestProfiled(t *testing.T) {
 			}
 			return m - 100
 		}, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
-		// The counter grows from 60 s to 100 s, and after the restart from 0 s to 15 s.
+		// The counter grows from 60 s to 100 s and, after the restart, from 0 s to 15 s.
 		{"restart", func(m float64) float64 { return m }, 0.5, 105, [3]*int64{ms(55_000), ms(27_500), ms(13_750)}},
 	}
 	for _, tt := range tests {

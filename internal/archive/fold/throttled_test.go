@@ -13,7 +13,7 @@ import (
 )
 
 // TestThrottled checks the throttled energy and time of a pod and a unit. The series begin when the GPU is first
-// throttled, and they restart with the other counters of the owner. A cause that has no column is ignored.
+// throttled, and restart with the owner's other counters. A cause without a column must be ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	owners := map[string][]string{
@@ -55,7 +55,7 @@ func TestThrottled(t *testing.T) {
 			got[c.Pod+c.Unit] = amounts{c.Energy, c.ThermalEnergy, c.Thermal, c.PowerBrakeEnergy, c.PowerBrake}
 		}
 	}
-	// Until 01:40 the energy rises from 60 to 100 J. After the restart it rises to 15 J until 02:00.
+	// Until 01:40, the energy rises from 60 to 100 J. After the restart, it rises to 15 J until 02:00.
 	one := amounts{Energy: 55_000, ThermalEnergy: 12_500 + 250, Thermal: 6_250 + 500, PowerBrakeEnergy: 2000, PowerBrake: 3000}
 	if diff := cmp.Diff(map[string]amounts{"p": one, "4711": one}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -67,9 +67,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledForgotten checks that throttled amounts count as restarted if they begin at 0 with an unchanged created
-// timestamp. A version without throttled amounts does not keep these amounts in the state file, so the next version
-// continues only the other counters. A decrease of the other counters is still implausible.
+// TestThrottledForgotten checks that throttled amounts count as restarted if they begin at 0 with the same created
+// timestamp. A version without throttled amounts does not keep them in the state file, so the next version continues
+// only the other counters. For these, a decrease must still be implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
 		energy float64 // energy at the end of the hour
@@ -108,7 +108,7 @@ func TestThrottledForgotten(t *testing.T) {
 			if err != nil {
 				return
 			}
-			// The counter grows from 6 s to 8 s, and after the restart from 0 s to 2 s.
+			// The counter grows from 6 s to 8 s and, after the restart, from 0 s to 2 s.
 			want := table.Charge{Energy: 60_000, ThermalEnergy: 4000, Thermal: 4000}
 			i := slices.IndexFunc(h.Charges, func(c table.Charge) bool { return c.Pod == "p" })
 			if c := h.Charges[i]; c.Energy != want.Energy || c.ThermalEnergy != want.ThermalEnergy || c.Thermal != want.Thermal {
