@@ -121,7 +121,7 @@ func tablesPage() ([]byte, error) {
 	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.OptionalInt: "integer or null", table.Time: "time", table.Date: "date"}
 	out := bytes.NewBufferString(tablesHead)
 	for _, t := range append(slices.Concat(table.All, table.Summaries), table.Chain) {
-		fmt.Fprintf(out, "\n## %s\n\nEach row is %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)
+		fmt.Fprintf(out, "\n## %s\n\nEach row describes %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
 			if types[c.Type] == "" {
 				return nil, fmt.Errorf("column %s of table %s has no type", c.Name, t.Name)

@@ -49,7 +49,7 @@ const (
 
 // Chain is the table with the chains of all clusters. Rows are only added, and never changed or deleted.
 var Chain = func() Table {
-	t := build("chain", "an entry in the chain of a cluster, an append-only log of its hours; only the last entry for an hour is valid", nil,
+	t := build("chain", "an entry in the chain of a cluster. The chain is an append-only log of the cluster's hours, and only the last entry for an hour is valid", nil,
 		func(h *Hour) []Entry { return h.Entries }, chainFields...)
 	t.Key = []string{"cluster", "sequence"}
 	return t

@@ -100,11 +100,11 @@ func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, nam
 
 // Charges contains one row per pod, unit or reason for each GPU and hour. The rows of a GPU and hour add up to the
 // GPU's energy in the hour.
-var Charges = build("charges", "a part of the energy of a GPU in an hour: charged to a pod, charged to a unit outside pods, or unattributed for a reason", chargeKey,
+var Charges = build("charges", "a part of the energy that one GPU used in one hour. The part is charged to a pod or to a unit outside pods, or is unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
 // Corrections contains the differences from charges that were found after their month was closed.
-var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add the differences to the charges", append([]string{"revision"}, chargeKey...),
+var Corrections = build("corrections", "a difference from the charges that the archive found after the month was closed. Add the differences to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
 

@@ -15,7 +15,7 @@ const dayColumn = "day"
 var (
 	Days = Table{
 		Name: "days",
-		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, are in separate rows, and so are the hours of a day that has not ended",
+		Help: "the sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, are in separate rows. The hours of a day that has not ended are also in separate rows",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			ofType(Charges, Text),

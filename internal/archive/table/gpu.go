@@ -137,7 +137,7 @@ var (
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.
-var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
+var GPUHours = build("gpu_hours", "one GPU in one hour: its place, the energy of its board, and its health", []string{"node", "uuid"},
 	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health, ErrorFields)...)
 
 // NodesIn returns the nodes in rows of gpu_hours, sorted.

@@ -102,7 +102,7 @@ func (h *Hour) Refuse() {
 }
 
 // Hours is the manifest: a row for each completely filed hour.
-var Hours = build("hours", "a completely filed hour of a cluster", nil,
+var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
 	manifest("revision", Int, "1 at first, increased by each change", func(h *Hour) any { return h.Revision }),

@@ -41,7 +41,7 @@ var monthly = append([]Field[Charge]{
 // rows.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
-	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
+	Help:    "the sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
 	Columns: columnsOf(monthly, monthlySince),
 	Key:     []string{"cluster", "month"},
 	Rows:    func(*Hour) [][]any { return nil },

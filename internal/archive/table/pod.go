@@ -19,7 +19,7 @@ type PodID struct{ Namespace, Pod, UID string }
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
 // Pods contains a row for each pod that requested GPUs in an hour.
-var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
+var Pods = build("pods", "one pod that requested GPUs in an hour, and its owners", []string{"pod_uid"},
 	func(h *Hour) []Pod { return h.Pods },
 	text("namespace", "namespace", func(p *Pod) *string { return &p.Namespace }),
 	text("pod", "name of the pod", func(p *Pod) *string { return &p.Pod }),
@@ -38,7 +38,7 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 )
 
 // Workloads contains a row for each owner of GPU pods in an hour.
-var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level of the owner chain", []string{"uid"},
+var Workloads = build("workloads", "one owner of GPU pods in an hour, at any level of the owner chain", []string{"uid"},
 	func(h *Hour) []Workload { return h.Workloads },
 	text("kind", "kind", func(w *Workload) *string { return &w.Kind }),
 	text("namespace", "namespace, empty for a workload without one", func(w *Workload) *string { return &w.Namespace }),
