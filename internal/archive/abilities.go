@@ -12,18 +12,17 @@ import (
 // sink is a place where hours are filed. A sink may also implement the other interfaces in this file.
 type sink = sinks.Sink
 
-// corrector is a sink that can correct hours of closed months.
 type corrector interface {
 	// Charges returns the filed charges of an hour, and the corrections of the hour.
 	Charges(ctx context.Context, cluster string, hour time.Time) ([]table.Charge, error)
-	// Correct files corrections of an hour, in addition to earlier corrections.
+	// Correct files corrections of an hour. Earlier corrections remain.
 	Correct(ctx context.Context, h *table.Hour) error
 }
 
 // reader is a sink that lists the nodes of earlier hours.
 type reader interface {
-	// Nodes returns the nodes that have GPUs in the last filed hour of a cluster. It ignores hours that begin before
-	// the time from, and hours that begin at or after the time until.
+	// Nodes returns the nodes that have GPUs in the last filed hour of a cluster. Only hours that begin at or after the
+	// time from, and before the time until, are considered.
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
@@ -33,7 +32,7 @@ type locator interface {
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
-// checker is a sink that compares its rows with its manifest.
+// checker is a sink that can compare its rows with its manifest.
 type checker interface {
 	// Intact reports whether the rows of a filed hour match the digest in the manifest.
 	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
@@ -55,8 +54,8 @@ type lister interface {
 
 // partitioned is a sink that partitions its tables by month.
 type partitioned interface {
-	// PartitionsEnd returns the start of the first month, from the current month on, for which a partition is missing.
-	// The result is zero if the program can create partitions.
+	// PartitionsEnd returns the start of the first month without a partition, from the current month on. It returns
+	// zero if the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 

@@ -1,7 +1,6 @@
-// Package archive files the record of GPU fleets (docs/history.md) in a form that SQL and
-// spreadsheets can read. It reads the raw samples of each cluster and hour from a
-// Prometheus-compatible store, folds them, and replaces that hour in the archive. A run can be
-// repeated at any time.
+// Package archive files the record of GPU fleets (docs/history.md) in a form that SQL and spreadsheets can read. It
+// reads the raw samples of each hour from a Prometheus-compatible store, and folds them. The result replaces the hour
+// in the archive, so a run can be repeated.
 package archive
 
 import (
@@ -21,16 +20,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the time to wait after the end of an hour before the hour is read. Stores receive
-// samples late, and hide the newest samples.
+// settle is the delay after the end of an hour before the hour is read. Stores receive samples late,
+// and hide the newest samples.
 const settle = 5 * time.Minute
 
 // ErrIncomplete means that a sink failed, or that hours were refused because their samples may be
 // incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files all hours of the range that are not yet filed. If some hours cannot be filed, it files
-// all other hours and returns ErrIncomplete. It logs a summary for each sink.
+// Once files the hours of the range that are not yet filed. If some of them cannot be filed, it files the others and
+// returns ErrIncomplete. It logs a summary for each sink.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -60,7 +59,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	return nil
 }
 
-// span returns the first and the last hour to file. Only full hours are filed.
+// span returns the first and the last hour to file. It includes only hours that have ended.
 func (c *Config) span(now time.Time) (first, last time.Time) {
 	end := now.Add(-settle)
 	if !c.Until.IsZero() && c.Until.Before(end) {
@@ -74,7 +73,6 @@ func (c *Config) span(now time.Time) (first, last time.Time) {
 	return first, last
 }
 
-// archive contains the state that the filers of all sinks share.
 type archive struct {
 	config   Config
 	store    *store.Store
@@ -120,7 +118,7 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	return a, nil
 }
 
-// lastHour contains the last hour that was read, or the reason why it was refused.
+// lastHour is the hour that was read last. It contains the reason if the hour was refused.
 type lastHour struct {
 	key  requestKey
 	hour table.Hour
@@ -128,8 +126,8 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the age at which the last hour is read again. Sinks that file the same hour at about
-// the same time share one reading.
+// readAgain is the maximum age at which the last hour is used again. Sinks that file the same hour at about the same time share one
+// reading.
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.

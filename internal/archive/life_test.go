@@ -234,7 +234,7 @@ func (f *filing) sum(column string) (sum int64) {
 	return sum
 }
 
-// accept runs the last command in the log.
+// accept runs the last command that the log shows.
 func (f *filing) accept(minute int) {
 	f.Helper()
 	found := command.FindAllStringSubmatch(f.log.String(), -1)

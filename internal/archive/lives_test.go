@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if no
-// evidence explains the silent nodes.
+// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if the store
+// has no evidence why nodes are silent.
 var lives = []struct {
 	name    string
 	life    life
@@ -69,8 +69,8 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// TestLives checks that the hours of ordinary operation are filed with the energy of all boards, either automatically
-// or after the one command that the log shows.
+// TestLives checks that the hours of ordinary operation are filed with the energy of all boards. They are filed
+// automatically, or after an operator runs the one command that the log shows.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -160,7 +160,7 @@ func listed(of func(metric, node, instance string) bool) func(metric, node, inst
 	}
 }
 
-// busy cordons machines that are still scraped and still run pods.
+// busy cordons all machines. They are still scraped and still run pods.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true
@@ -186,7 +186,7 @@ func TestFaults(t *testing.T) {
 			}
 			for _, row := range f.rows() {
 				ms, _ := strconv.ParseInt(row["hour"], 10, 64)
-				// The hour in which the fault begins still contains samples of all nodes.
+				// The fault begins during this hour, so the hour contains samples of all nodes.
 				if hour := time.UnixMilli(ms).Sub(noon) / time.Hour; hour > begin/60 {
 					t.Errorf("hour %d is filed with %s GPUs, %s of %s silent nodes are explained", hour, row["gpus"], row["explained_nodes"], row["silent_nodes"])
 				}

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestMoves checks that the moves file contains the move of a board after its hours are filed for both clusters.
+// TestMoves moves a board between two clusters. When the hours of both clusters are filed, the moves file must contain
+// the move.
 func TestMoves(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestImplausible checks that an hour in which a board draws 3 kW is refused for this reason,
-// unless --gpu.max-power allows it. In the other hours it checks the number of pods that neither
-// the reconciler nor kube-state-metrics names.
+// TestImplausible checks that an hour in which a board draws 3 kW is refused, unless --gpu.max-power allows this power.
+// In the other hours, it checks the number of pods without a name. Neither the reconciler nor kube-state-metrics names
+// these pods.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0
@@ -56,7 +56,7 @@ func TestImplausible(t *testing.T) {
 	}
 }
 
-// hoursOf returns the filed hours of a folder, each with its number of unknown pods.
+// hoursOf returns the filed hours of a folder, each with the number of its unknown pods.
 func hoursOf(t *testing.T, folder string) string {
 	t.Helper()
 	reader, err := files.OpenReader(t.Context(), folder)

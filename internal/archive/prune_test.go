@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestPrune checks the output of the command prune, dates within a month, and sinks that cannot
+// TestPrune checks the output of the command prune, and its errors for dates within a month and for sinks that cannot
 // delete hours.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()

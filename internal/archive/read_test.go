@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestAhead checks that hours that are read together have the same rows as hours that are read one by one, even if
-// scrapes have wrong values, and that reading hours together needs fewer queries. A cluster that is gone has no hours.
+// TestAhead checks that reading several hours together gives the same rows as reading each hour, even if scrapes have
+// wrong values. Reading together must need fewer queries. A cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
 	const hours = 15
 	s := foldtest.NewStore()

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestRun checks that an archive catches up in every sink, files each hour some minutes after its end, and ends
-// immediately when it is stopped.
+// TestRun checks that an archive files the missing hours in each sink, files each new hour some minutes after the end
+// of the hour, and stops immediately.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
@@ -65,8 +65,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestSinkDown checks that a sink that fails for two hours receives all hours afterwards, and that
-// a failing or a hanging sink does not delay another sink.
+// TestSinkDown checks that a sink that fails for two hours receives all hours afterwards. A failing sink or a hanging
+// sink must not delay the other sinks.
 func TestSinkDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		var down atomic.Bool
@@ -111,13 +111,13 @@ func TestSinkDown(t *testing.T) {
 	})
 }
 
-// TestRejectedHour checks that an hour that a sink rejects is refused, and does not delay later hours of the
-// sink.
+// TestRejectedHour checks that an hour is refused if a sink rejects it, and that the sink receives later hours without
+// delay.
 func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
 		picky, dir := w.faultyFolder("picky", func(context.Context) error {
-			if attempts++; attempts <= 2 || attempts > 10 { // fails for the first hour of east and of west, and for all repeated attempts
+			if attempts++; attempts <= 2 || attempts > 10 { // fails for the first hour of each cluster, and for all repeated attempts
 				return permanent.Error(errors.New("value too long"))
 			}
 			return nil
@@ -139,8 +139,8 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// TestReadAgain checks that hours with later samples are filed again once a day, and that other
-// hours are not.
+// TestReadAgain checks that an hour with late samples is filed again, and that other hours are not. The archive looks
+// for late samples once a day.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -177,7 +177,7 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// mixed is a sink in which the rows of an hour were written by another program, until the hour is filed again.
+// mixed is a sink that contains rows of another program in one hour, until the hour is filed again.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -221,8 +221,8 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// TestStoreDown checks that a store that fails for two hours only causes a delay, and that an hour that the store
-// cannot return does not block other hours.
+// TestStoreDown checks that hours are only delayed if the store fails for two hours. An hour that the store cannot
+// return must not block other hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api
@@ -254,7 +254,7 @@ func TestStoreDown(t *testing.T) {
 		stop()
 		want := first(8)
 		delete(want, 1)
-		delete(want, 2) // the opening values of this hour are read at the time for which the store fails
+		delete(want, 2) // the store fails when the values at the start of this hour are read
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}
@@ -283,7 +283,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestOnce checks that Once files every hour in each working sink, and reports the other sinks.
+// TestOnce checks that Once files every hour in each working sink, and reports the sinks that fail.
 func TestOnce(t *testing.T) {
 	simulate(t, func(w *world) {
 		good, goodDir := w.folder("good")
@@ -301,8 +301,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestMetrics checks that every metric of the catalogue is exported with its labels, and that the
-// program exports no other metric.
+// TestMetrics checks that the program exports every metric in the catalogue with its labels, and no other metric.
 func TestMetrics(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, _ := w.folder("one")
@@ -342,7 +341,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// ending is a sink with partitions that end at a given time.
+// ending is a sink whose partitions end at a given time.
 type ending struct {
 	sink
 	end time.Time
@@ -350,7 +349,6 @@ type ending struct {
 
 func (e ending) PartitionsEnd(context.Context, time.Time) (time.Time, error) { return e.end, nil }
 
-// number returns the value of a counter or gauge.
 func number(m prometheus.Metric) float64 {
 	var out dto.Metric
 	if err := m.Write(&out); err != nil {
@@ -359,14 +357,12 @@ func number(m prometheus.Metric) float64 {
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
 
-// labelled returns the number of series of a metric.
 func labelled(c prometheus.Collector) int {
 	series := make(chan prometheus.Metric, 100)
 	c.Collect(series)
 	return len(series)
 }
 
-// TestProgress checks the progress line of a back-fill.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown string

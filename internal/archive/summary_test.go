@@ -17,9 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestSummary checks the last line that Once logs. The line contains the filed, skipped and refused hours of two
-// clusters, and the number of rows in the files. The sink rejects the first two hours that it receives, after a second
-// each.
+// TestSummary checks the last line that Once logs: how many hours of two clusters are filed, skipped and refused, and
+// how many rows the files contain. The sink takes one second each for the first two hours, and rejects them.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -49,7 +48,6 @@ func TestSummary(t *testing.T) {
 	})
 }
 
-// summary checks the last line of the log.
 func (w *world) summary(format string, rows int) {
 	w.Helper()
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// once files some hours in a folder, and returns the error.
 func (w *world) once(sink sinks.Place, args ...string) error {
 	w.Helper()
 	a := w.archive(append([]string{"once"}, args...), sink)
@@ -20,8 +19,8 @@ func (w *world) once(sink sinks.Place, args ...string) error {
 	return a.filers[0].once(w.Context())
 }
 
-// TestOtherLabel checks that series with the label of another cluster are not filed for the cluster
-// in --cluster.
+// TestOtherLabel checks that series with the label of another cluster are not filed for the cluster that --cluster
+// names.
 func TestOtherLabel(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -48,7 +47,7 @@ func TestOtherLabel(t *testing.T) {
 	})
 }
 
-// TestTwoClusters checks that the boards of a cluster are not filed again under another name.
+// TestTwoClusters checks that the boards of a cluster are not filed again under another cluster name.
 func TestTwoClusters(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -68,8 +67,8 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
-// TestRenamed checks the day on which the cluster label is added. After rename-cluster, hours that are read
-// again from series with the label are not filed again.
+// TestRenamed adds the cluster label and runs rename-cluster on the same day. Hours that are read again from series
+// with the label must not be filed twice.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()
@@ -100,7 +99,6 @@ func TestRenamed(t *testing.T) {
 	})
 }
 
-// TestRenameFlags checks the errors of rename-cluster.
 func TestRenameFlags(t *testing.T) {
 	for text, args := range map[string][]string{
 		"the old and the new name": {"example", "--folder=x"}, "must be valid and differ": {"east", "east", "--folder=x"}, "a sink that keeps hours": {"a", "b", "--stdout=json"},
@@ -126,8 +124,7 @@ func TestMovedInAnHour(t *testing.T) {
 	})
 }
 
-// moving replaces the samples with samples of a board that moves to another cluster after 150
-// minutes.
+// moving replaces the samples. In the new samples, a board moves to another cluster after 150 minutes.
 func (w *world) moving() {
 	w.samples = foldtest.NewStore()
 	for minute := range 7 * 60 {

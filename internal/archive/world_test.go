@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// listener accepts connections in memory, so that time can be simulated.
+// listener accepts connections in memory, because the network does not work with simulated time.
 type listener struct{ conns chan net.Conn }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -31,7 +31,7 @@ func (l listener) Accept() (net.Conn, error) {
 func (l listener) Close() error   { close(l.conns); return nil }
 func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// world is an archive that runs in simulated time over simulated fleets.
+// world simulates time, fleets, and an archive that files their hours.
 type world struct {
 	*testing.T
 	begin   time.Time
@@ -53,7 +53,6 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// logged returns the number of log lines that contain a text.
 func (b *lockedBuffer) logged(text string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,8 +64,7 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
-// eastAndWest returns the record of the clusters east and west at the start of the simulated time. No test changes the
-// record.
+// eastAndWest returns the record of the clusters east and west. No test changes this record.
 var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	samples := foldtest.NewStore()
 	for i, cluster := range []string{"east", "west"} {
@@ -75,8 +73,8 @@ var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	return samples
 })
 
-// simulate runs a test in simulated time, half an hour after the clusters east and west have run for
-// five hours. The fleets of both clusters continue until an hour after midnight.
+// simulate runs a test in simulated time. The clusters east and west have run for five hours and a half when it starts.
+// Both fleets continue until an hour after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), conns: make(chan net.Conn), log: &lockedBuffer{}}
@@ -98,7 +96,7 @@ func (w *world) until(hours, minutes int) {
 	synctest.Wait()
 }
 
-// start runs an archive with some sinks, until the returned function is called.
+// start runs an archive with the given sinks. It runs until the returned function is called.
 func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	w.Helper()
 	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), places...)
@@ -112,7 +110,7 @@ func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	return a, stop
 }
 
-// accept accepts hours of the cluster west. from and to are numbers of hours since the start.
+// accept accepts hours of the cluster west. The numbers from and to count hours since the start.
 func (w *world) accept(from, to int, sink sinks.Place) {
 	w.Helper()
 	at := func(hour int) string { return w.begin.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
@@ -148,7 +146,7 @@ func (w *world) folder(name string) (sinks.Place, string) {
 	return sinks.Place{Name: name, Label: "--" + name, Open: func(context.Context) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
-// faulty is a sink that fails with the given error, unless the error is nil.
+// faulty is a sink. It fails with the given error, if there is one.
 type faulty struct {
 	sink
 	fault func(ctx context.Context) error
@@ -161,7 +159,7 @@ func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// faultyFolder returns a sink in a new folder that fails with the error from fault.
+// faultyFolder returns a sink in a new folder. The sink fails with the error that fault returns.
 func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (sinks.Place, string) {
 	d, dir := w.folder(name)
 	open := d.Open
@@ -175,8 +173,7 @@ func (w *world) faultyFolder(name string, fault func(ctx context.Context) error)
 	return d, dir
 }
 
-// filed returns the revisions of the hours of a cluster in a folder, by the number of hours since the
-// beginning.
+// filed returns the revisions of a cluster's hours in a folder. Hours are numbered from the start.
 func (w *world) filed(dir, cluster string) map[int]int64 {
 	revisions := make(map[int]int64)
 	for hour, found := range w.manifest(dir, cluster) {
@@ -185,7 +182,6 @@ func (w *world) filed(dir, cluster string) map[int]int64 {
 	return revisions
 }
 
-// digests returns the digests of the hours.
 func (w *world) digests(dir, cluster string) map[int]string {
 	digests := make(map[int]string)
 	for hour, found := range w.manifest(dir, cluster) {
@@ -211,7 +207,6 @@ func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	return hours
 }
 
-// first returns revision 1 for each of the first hours.
 func first(hours int) map[int]int64 {
 	all := make(map[int]int64)
 	for i := range hours {

@@ -1,6 +1,5 @@
-// Package address keeps the secrets in URLs out of errors and logs. The secrets are user names,
-// passwords and parameter values. The package also reports whether only this machine can reach a
-// host, and whether requests to a URL are private.
+// Package address removes secrets from URLs in errors and logs: user names, passwords and the values of parameters. It
+// also reports whether only this machine can reach a host, and whether requests to a URL are private.
 package address
 
 import (
@@ -16,9 +15,9 @@ import (
 
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
-// Parse parses a URL, which may have no host. The error does not contain the URL. A URL with an @
-// after the host is invalid. In such a URL, the password probably contains one of the characters /
-// ? #, and a part of the password would be used as the host.
+// Parse parses a URL, which may have no host. The error does not contain the URL. A URL with an @ after the host is
+// invalid, because its password probably contains one of the characters / ? #. A part of the password would then be
+// used as the host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	_, rest, found := strings.Cut(text, "://")
@@ -43,7 +42,7 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ListensOnLoopback reports whether only this machine can reach an address such as 127.0.0.1:9841.
+// ListensOnLoopback reports whether only this machine can reach a listen address such as 127.0.0.1:9841.
 func ListensOnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err == nil && IsLoopback(host)
@@ -52,13 +51,12 @@ func ListensOnLoopback(listen string) bool {
 // IsPrivate reports whether requests to a URL are encrypted or stay on this machine.
 func IsPrivate(u *url.URL) bool { return u.Scheme == "https" || IsLoopback(u.Hostname()) }
 
-// Public returns a URL without user, password, parameters and fragment, as text.
+// Public returns a URL as text, without the user, the password, the parameters and the fragment.
 func Public(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// minSecret is the minimum length of a hidden secret. Shorter values occur in any text, so they are
-// not hidden.
+// minSecret is the minimum length of a secret that is hidden. Shorter values occur in any text.
 const minSecret = 4
 
 // Hide returns an error without the secrets in a URL, and without the URL of a failed request.
@@ -100,7 +98,7 @@ func Hide(u *url.URL, err error) error {
 	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
 }
 
-// hidden wraps an error, and replaces the secrets in the text of the error.
+// hidden wraps an error, and replaces secrets in its text.
 type hidden struct {
 	error
 	text string

@@ -22,20 +22,20 @@ var ageColumns = columns[*aged]{
 	{"failures_per_board_year", "PER BOARD YEAR", print.Number, (*aged).rate},
 }
 
-// ageStep is the number of months that one row covers.
+// ageStep is the number of months in one row.
 const ageStep = 3
 
 // year is the mean length of a year.
 const year = 8766 * time.Hour
 
-// modelAge is the key of a group of boards: their model and their age in months.
+// modelAge identifies boards of one model and one age in months.
 type modelAge struct {
 	model  string
 	months int
 }
 
-// aged describes the boards of a model at a certain age. It contains the boards that have this age at the end of
-// the selected time, the time that all boards spent at this age, and the failures of boards at this age.
+// aged describes the boards of a model at a certain age: the boards that have this age at the end of the selected time,
+// the time that all boards spent at this age, and the failures at this age.
 type aged struct {
 	modelAge
 	boards   map[string]bool
@@ -43,10 +43,8 @@ type aged struct {
 	failures map[string]map[string]bool // board and time of each failure, by event
 }
 
-// agedBoards contains the boards, grouped by model and age.
 type agedBoards map[modelAge]*aged
 
-// at returns the entry for a model and an age in months.
 func (a agedBoards) at(model string, months int) *aged {
 	key := modelAge{model, months - months%ageStep}
 	if a[key] == nil {
@@ -55,7 +53,7 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// add adds the stays of boards. begin contains the moment at which each board has the age zero.
+// add adds the stays of boards. begin contains the start of each board's age.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	counted := make(map[string]time.Time) // counts boards with several GPUs once
 	for _, s := range all {
@@ -81,7 +79,7 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 // years returns the time that boards spent at this age, in years.
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
-// rate returns the number of failures per board year, or nil if there was no time.
+// rate returns the number of failures per board and year, or nil if no board had this age.
 func (a *aged) rate() any {
 	if a.time == 0 {
 		return nil
@@ -89,8 +87,7 @@ func (a *aged) rate() any {
 	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
-// ages returns the number of boards at each age, and the rate at which boards of this age were lost or
-// replaced.
+// ages returns how many boards of each age are lost or replaced per year.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
@@ -111,7 +108,6 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// ageNotices returns notices about boards without a purchase date, and about boards with an invalid date.
 func ageNotices(unknown, invalid int) (notices []string) {
 	if unknown > 0 {
 		notices = append(notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
@@ -122,9 +118,8 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the moment at which each board has age zero. This is the date of purchase or, if that date is
-// unknown, the first hour of the board. begins also returns the number of boards without a purchase date, and the
-// number of boards with an invalid date.
+// begins returns the start of each board's age: the date of purchase or, if that date is unknown, the first hour of the
+// board. unknown counts the boards without a purchase date, and invalid the boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {
@@ -146,7 +141,7 @@ func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, inv
 	return begin, unknown, invalid
 }
 
-// monthsBetween returns the number of complete months between two moments.
+// monthsBetween returns the number of complete months.
 func monthsBetween(from, to time.Time) int {
 	months := (to.Year()-from.Year())*12 + int(to.Month()-from.Month())
 	if from.AddDate(0, months, 0).After(to) {

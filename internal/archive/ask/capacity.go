@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// capacityColumns contains the columns of the answer about GPUs by state. Times are in GPU hours.
+// capacityColumns contains columns for GPUs by state. Times are in GPU hours.
 var capacityColumns = columns[capacityRow]{
 	{"line", "", print.Text, func(r capacityRow) any { return r.line }},
 	{"time", "FROM", print.Time, func(r capacityRow) any { return r.at }},
@@ -26,16 +26,16 @@ var capacityColumns = columns[capacityRow]{
 	{"pending_ms", "PENDING", print.Span, func(r capacityRow) any { return number(r.pending) }},
 }
 
-// capacityDays is the length of the period that is read by default.
+// capacityDays is the default period in days.
 const capacityDays = 30 * day
 
-// partModel identifies a model in a part of the selected time. A part is a day, or the last hour.
+// partModel identifies a model in a part of the selected time. Each day is a part, and the last hour is one more part.
 type partModel struct {
 	start time.Time
 	model string
 }
 
-// states contains the GPU hours in ms that the GPUs of a model spent in each state.
+// states contains the GPU hours of a model by state, in ms.
 type states struct {
 	gpus                                   map[string]bool // by UUID
 	present, allocated, idle, silent, lost int64
@@ -50,7 +50,6 @@ type capacityRow struct {
 	pending *int64 // set only for the total, because pods do not request a model
 }
 
-// nodeHour identifies a node in an hour.
 type nodeHour struct {
 	cluster, node string
 	hour          time.Time
@@ -67,8 +66,7 @@ type capacity struct {
 	pending map[time.Time]int64 // demand by part; nil if the store has no data about demand
 }
 
-// capacity counts the allocated, free, silent and lost GPUs of each model on each day and in the
-// last hour.
+// capacity counts the GPUs of each model that are allocated, free, silent and lost, on each day and in the last hour.
 func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	if q.Age {
 		return q.ages(ctx)
@@ -103,7 +101,7 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// unknownDemand returns the reason why the demand is unknown.
+// unknownDemand explains why the demand is unknown.
 func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
@@ -160,8 +158,8 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. The start of a day identifies the part for this
-// day. The end of the selected time identifies the part for the last hour.
+// states returns the states of a model in a part. start is the start of a day. For the last hour, start is the end of
+// the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -201,8 +199,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the parts that contain an hour: the part for its day and, if the hour is the last
-// hour, the part for the last hour.
+// parts returns the part for the day of an hour. If it is the last hour, parts also returns the part for the last hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -227,9 +224,9 @@ func (c *capacity) countPresent(all []*Stay) {
 	}
 }
 
-// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of
-// its node was scraped, and silent otherwise. A GPU is no longer missing after it was scraped in
-// any place, or after another board was scraped in its old place.
+// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped,
+// and silent otherwise. A GPU is no longer missing after a scrape of this GPU in any place, or of another board in its
+// old place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {

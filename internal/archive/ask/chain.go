@@ -20,14 +20,13 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }
 
-// chainReport is the result of checking the chain of a cluster. source is the name of the part of
-// the books that contains the chain, such as a file format.
+// chainReport is the result of checking the chain of a cluster. source names the part of the books that contains the
+// chain, such as a file format.
 type chainReport struct {
 	chain.Report
 	source string
 }
 
-// chainColumns contains the columns of the answer about a chain.
 var chainColumns = columns[chainReport]{
 	{"cluster", "CLUSTER", print.Text, func(r chainReport) any { return r.Cluster }},
 	{"source", "SOURCE", print.Text, func(r chainReport) any { return r.source }},
@@ -40,10 +39,8 @@ var chainColumns = columns[chainReport]{
 	{"ok", "OK", print.Flag, func(r chainReport) any { return len(r.Problems) == 0 }},
 }
 
-// maxProblems is the maximum number of problems that are listed for a cluster.
 const maxProblems = 20
 
-// verifyChain compares the books with their chains.
 func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 	a := chainColumns.answer()
 	source, ok := q.source.Source.(books.Chained)
@@ -98,7 +95,7 @@ func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, e
 	return c, nil
 }
 
-// problems lists the problems of a cluster.
+// problems returns a notice for each problem of a cluster, up to maxProblems.
 func problems(r chain.Report) (notices []string) {
 	for i, p := range r.Problems {
 		if i == maxProblems {

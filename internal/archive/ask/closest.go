@@ -8,11 +8,11 @@ import (
 const (
 	// maxClosest is the number of names that are suggested.
 	maxClosest = 3
-	// maxDistance is the maximum number of characters by which a suggested name may differ.
+	// maxDistance is the maximum number of edits that a suggested name may need.
 	maxDistance = 3
 )
 
-// closest returns the names that differ least from a name, with the closest name first.
+// closest returns the names that are most similar to a name, with the most similar name first.
 func closest(name string, all []string) (found []string) {
 	distances := make(map[string]int)
 	for _, other := range all {
@@ -25,8 +25,8 @@ func closest(name string, all []string) (found []string) {
 	return found[:min(len(found), maxClosest)]
 }
 
-// distance returns the number of edits that turn one text into the other. An edit inserts, removes
-// or replaces a byte, or swaps two neighbouring bytes.
+// distance returns the number of edits that turn a into b. An edit inserts, removes or replaces a byte, or swaps two
+// neighbouring bytes.
 func distance(a, b string) int {
 	if max(len(a)-len(b), len(b)-len(a)) > maxDistance {
 		return maxDistance + 1

@@ -14,10 +14,8 @@ type column[R any] struct {
 	value func(R) any
 }
 
-// columns contains the columns of an answer.
 type columns[R any] []column[R]
 
-// answer returns an answer with the given rows.
 func (c columns[R]) answer(rows ...R) (a print.Answer) {
 	for _, column := range c {
 		a.Columns = append(a.Columns, print.Column{Name: column.name, Title: column.title, Kind: column.kind})
@@ -42,8 +40,7 @@ func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within converts columns that read a part of a row into columns that read the whole row. The
-// function part returns the part of a row.
+// within makes columns of a part usable for rows that contain this part. The function part returns the part.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

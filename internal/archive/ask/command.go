@@ -20,11 +20,11 @@ import (
 // command describes a question on the command line.
 type command struct {
 	name, argument, help string
-	optional             bool  // the argument may be missing
-	several              bool  // several arguments are possible
-	details              bool  // pruned hours have no answer
+	optional             bool  // the argument may be omitted
+	several              bool  // the question accepts several arguments
+	details              bool  // the question cannot be answered for pruned hours
 	samples              bool  // rules cannot answer the question
-	reach                reach // smallest scope of a reader that gets an answer
+	reach                reach // smallest scope that allows the question
 	since                time.Duration
 	excluded             [][2]string // pairs of time flags that exclude each other only in this question
 	extra                func(*flag.FlagSet, *options)
@@ -56,7 +56,6 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 	fs.StringVar(&o.By, "by", initial, "`groups`: one or more of "+groups)
 }
 
-// commands returns the questions.
 func commands() []command {
 	return []command{
 		{
@@ -118,7 +117,7 @@ func commands() []command {
 	}
 }
 
-// Flags returns the flag set of each question, by the name of the question.
+// Flags returns the flag sets of all questions, by name.
 func Flags() map[string]*flag.FlagSet {
 	all := make(map[string]*flag.FlagSet)
 	for _, c := range commands() {
@@ -156,7 +155,7 @@ func find(name string) *command {
 	return nil
 }
 
-// These are the exit statuses.
+// The program exits with one of these statuses.
 const (
 	ok      = 0
 	failed  = 1
@@ -233,7 +232,6 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	return nil
 }
 
-// open opens the books of a question.
 func (c *command) open(ctx context.Context, o *options, progress func(string)) (books.Source, error) {
 	if c.samples {
 		if o.StoreRead == "rules" && o.Books == "" && !o.Prove {
@@ -244,7 +242,6 @@ func (c *command) open(ctx context.Context, o *options, progress func(string)) (
 	return o.open(ctx, progress)
 }
 
-// reply answers a question.
 func (c *command) reply(ctx context.Context, q *question) (*Reply, error) {
 	r := &Reply{Style: print.Style{Zone: q.zone}}
 	var err error
@@ -258,7 +255,7 @@ func (c *command) reply(ctx context.Context, q *question) (*Reply, error) {
 	return r, err
 }
 
-// noticed answers a question and adds notices about hours that are refused or pruned.
+// noticed answers a question. It adds notices about hours that are refused or pruned.
 func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error) {
 	a, err := c.answer(q, ctx)
 	if err != nil {
@@ -298,10 +295,10 @@ func (o *options) write(t Terminal, r *Reply) error {
 var errRules = errors.New("rules cannot be verified, because they compute the energy without a pod or unit as the remainder: " +
 	"set --store.read=samples, read an archive with --books, or set --prove to compare the rules with the samples")
 
-// errFailed means that the answer itself contains the reason for the failure.
+// errFailed means that the answer itself explains the failure.
 var errFailed = errors.New("the answer contains the reason")
 
-// oneLine returns the text of an error as a single line, without control characters from labels.
+// oneLine returns the text of an error on a single line. Control characters in labels are escaped.
 func oneLine(err error) string {
 	return labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
@@ -313,7 +310,7 @@ func (c *command) usage(t Terminal) {
 	fs.PrintDefaults()
 }
 
-// unknownCommand returns the error text for an unknown command.
+// unknownCommand returns the text of an error. It suggests similar commands.
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {
@@ -325,7 +322,7 @@ func unknownCommand(name string) string {
 	return text
 }
 
-// Usage lists the questions.
+// Usage prints a list of the questions.
 func Usage(w io.Writer, program string) {
 	fmt.Fprintln(w, "questions about the books:")
 	for _, c := range commands() {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous selects the period before a statement. This is the previous month if the statement covers a month, and
-// otherwise the same number of preceding hours.
+// previous selects the period before a statement: the previous month for a month, and otherwise the same number of
+// hours.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -35,7 +35,7 @@ func (q *question) comparedColumns() columns[*line] {
 	return all
 }
 
-// compare answers with a statement and with the statement of the previous period.
+// compare compares a statement with the statement for the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
 		return print.Answer{}, Invalid(errors.New("--compare and --format exclude each other: leave out --format"))
@@ -69,13 +69,13 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// linePair contains a line of a statement, and the same line of the previous statement. One of the two may be nil.
+// linePair contains the same line of two statements. One of the two may be nil.
 type linePair struct{ now, before *line }
 
 // either returns a line that is not nil.
 func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
 
-// in returns the value of a line in a column, or nil if the line is nil.
+// in returns the value of a line in a column. It returns nil if there is no line.
 func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil
@@ -104,9 +104,8 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs pairs the lines of two statements. Lines of groups form a pair if their values are equal. After the
-// groups, the last lines of the two statements, such as the totals, form pairs. If a group has a line in only one
-// statement, the other line of the pair is nil.
+// pairs pairs the lines of two statements. Two lines of groups form a pair if their values are equal. A group that only
+// one statement contains has nil as the other line. After the groups, pairs returns the last lines, such as the totals.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -11,16 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// filedHours counts the filed hours of a cluster in an account.
 type filedHours struct {
 	hours   map[time.Time]bool
-	refused int // hours with an impossible record
-	// partial counts pruned hours that are omitted, because the account does not cover their whole month or does not use
-	// sums. lost counts hours that were removed by hand.
+	refused int // hours that contain an impossible record
+	// partial counts pruned hours that are omitted: the account covers only a part of their month, or uses no sums.
+	// lost counts hours that were removed by hand.
 	partial, lost int
 }
 
-// add counts an hour, and reports whether the account contains the charges of the hour.
+// add counts an hour. It reports whether the account contains the charges of this hour.
 func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	c.hours[h.Hour] = true
 	switch {
@@ -37,7 +36,7 @@ func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	return true
 }
 
-// noHoursError means that the books contain no hour in the selected time.
+// noHoursError means that no hour in the selected time is filed.
 type noHoursError struct {
 	source string
 	of     books.Query
@@ -139,7 +138,7 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	}
 }
 
-// unsummed contains the columns that the sums of pruned hours do not have.
+// unsummed contains columns that the sums of pruned hours omit.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
 // summedNotices adds the notices about pruned months that the account contains as sums.

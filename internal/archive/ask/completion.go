@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// completions contains the completion script for each shell. %[1]s is the name of the program,
-// %[2]s the name of a function, %[3]s the commands, and %[4]s the cases for the flags.
+// completions contains a completion script for each shell. In a script, %[1]s is the name of the program, %[2]s the
+// name of a function, %[3]s the commands, and %[4]s the cases for the flags.
 var completions = map[string]string{
 	"bash": `%[2]s() {
 	local words
@@ -82,16 +82,15 @@ func Completion(w io.Writer, shell, program string) error {
 	return err
 }
 
-// These are the directives of cobra's completion protocol.
+// These directives are defined by cobra's completion protocol.
 const (
 	completeFiles = 0
 	noSpace       = 2
 	noFiles       = 4
 )
 
-// Complete writes the completions of the final word, and a directive. The given words are the
-// program's arguments. Complete implements the protocol between kubectl and
-// kubectl_complete-gpuledger.
+// Complete writes the completions of the final word, and a directive. The given words are the program's arguments.
+// Complete implements the protocol between kubectl and kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

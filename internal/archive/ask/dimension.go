@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// labelsColumn is the column that contains the labels of pods. A dimension of a statement is a column of charges, or a
-// label in labelsColumn. A label is named as in Prometheus, for example label_cost_center.
+// labelsColumn is the column with the labels of pods. A statement can be grouped by a column of charges, or by one of
+// the labels in labelsColumn. Labels are named as in Prometheus, for example label_cost_center.
 const labelsColumn = "labels"
 
-// labelOf returns the name of a label in labelsColumn. ok is false if the dimension is a column.
+// labelOf returns the name of a label. ok is false if the dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
 	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }
@@ -23,7 +23,7 @@ func isLabel(dimension string) bool {
 	return ok
 }
 
-// stored returns the columns that contain the dimensions.
+// stored returns the columns that are needed to group by the given dimensions.
 func stored(dimensions []string) []string {
 	columns := slices.Clone(dimensions)
 	for i, name := range columns {
@@ -55,7 +55,7 @@ func setValue(c *table.Charge, dimension, value string) {
 	c.Labels += name + "=" + value
 }
 
-// labelsOf parses the text of labelsColumn, and returns the labels by their dimensions.
+// labelsOf parses a value of labelsColumn. It returns the labels by dimension.
 func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {

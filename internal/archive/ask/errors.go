@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errorColumns contains the columns with the errors of a board.
+// errorColumns contains columns for the errors of a board.
 var errorColumns = columns[*table.GPU]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)) }},
 	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
@@ -37,7 +37,7 @@ var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
 }, within(errorColumns, (*listed).counts))
 
-// number returns an optional number, or nil if the number is unknown.
+// number returns a number, or nil if the number is unknown.
 func number(n *int64) any {
 	if n == nil {
 		return nil
@@ -45,7 +45,7 @@ func number(n *int64) any {
 	return *n
 }
 
-// plus adds two numbers. The sum is unknown if both numbers are unknown.
+// plus adds two numbers. An unknown number counts as 0 unless both are unknown.
 func plus(a, b *int64) *int64 {
 	switch {
 	case a == nil:
@@ -59,7 +59,7 @@ func plus(a, b *int64) *int64 {
 // positive reports whether a number is known and not 0.
 func positive(n *int64) bool { return n != nil && *n > 0 }
 
-// uncorrectable reports whether a board had uncorrectable memory errors in the selected time or before it.
+// uncorrectable reports whether a board has ever had uncorrectable memory errors.
 func uncorrectable(g *table.GPU) bool {
 	return positive(g.DRAMUncorrectable) || positive(g.SRAMUncorrectable) || positive(g.LifetimeUncorrectable)
 }
@@ -79,7 +79,8 @@ func recorded(g *table.GPU) bool {
 	}, func(n *int64) bool { return n != nil })
 }
 
-// errors lists the errors of boards, with the worst boards first. Without names it lists only boards with errors.
+// errors lists the errors of boards, with the worst boards first. If the question contains no names, it lists only
+// boards with errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.boardsWithErrors(ctx, of)
@@ -157,8 +158,8 @@ func (q *question) sumErrors(ctx context.Context, of books.Query, found []named)
 	return sums, nil
 }
 
-// worse compares boards by their uncorrectable errors, then by the uncorrectable errors over their lifetime, and then
-// by their memory banks without spare rows.
+// worse compares boards by their uncorrectable errors. If these are equal, it compares the uncorrectable errors over
+// their lifetime, and then the memory banks without spare rows.
 func worse(a, b table.GPU) int {
 	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
 	return cmp.Or(
@@ -167,8 +168,8 @@ func worse(a, b table.GPU) int {
 	)
 }
 
-// underWarranty returns the stays of boards that are in warranty at a given time. It returns all stays unless the
-// question selects boards in warranty.
+// underWarranty returns the stays of boards that are in warranty. If the question does not select boards in warranty,
+// it returns all stays.
 func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
 	if !q.InWarranty {
 		return all, nil

@@ -19,22 +19,22 @@ type boardEvent struct {
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
 	// stays contains the stays that begin or end with the event. cluster and node are the previous place of the board.
-	// replaced is the serial number or UUID of the board that was in this place before the event.
+	// replaced is the serial number or UUID of the previous board in this place.
 	stays                   []*Stay
 	cluster, node, replaced string
-	// silence identifies the silence that begins or ends with the event. For other events, silence is zero.
+	// silence is the silence that begins or ends with the event. It is zero if the event is no silence.
 	silence silence
 }
 
-// silence is a period in which no GPU of a node is scraped. The period begins with a filed hour, from. The boards
-// return in the hour until. In the event at the start of the silence, until is zero.
+// silence is a period in which no GPU of a node is scraped. It begins with the filed hour from, and the boards return
+// in the hour until. In the event that begins the silence, until is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards, sorted by time. There is no arrival for a board in the first filed hour of
-// its cluster.
+// boardEvents returns the events of boards, sorted by time. Boards in the first filed hour of a cluster have no
+// arrival.
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
@@ -48,8 +48,8 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns the GPUs with events: GPUs that were in several places, in the place of another GPU, or missing in a
-// filed hour of their cluster. It also returns the first filed hour of each cluster.
+// changed returns the UUIDs of GPUs with events. Such a GPU was in several places, in the place of another GPU, or
+// missing in a filed hour of its cluster. It also returns the first filed hour of each cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -75,7 +75,7 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// events returns the events from stays. first contains the first filed hour of each cluster.
+// events derives events from stays. first contains the first filed hour of each cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -109,8 +109,8 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped combines the events of boards that begin or end the same silence of a node. The silence lasts from the last
-// scrape of any of the node's boards until the first scrape after the silence.
+// grouped combines the events of all boards of a silent node. The silence lasts from the last scrape of any of these
+// boards until the first scrape after the silence.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
 	for _, e := range all {
@@ -133,8 +133,8 @@ func grouped(all []boardEvent) (found []boardEvent) {
 	return found
 }
 
-// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event is derived from the
-// board, place and hour.
+// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event depends only on the
+// board, the place and the hour.
 func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)
 	for _, e := range all {

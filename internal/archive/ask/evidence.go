@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// These constants are the indexes of the samples in evidence. The first three samples contain the days of the board
-// itself: in this slot, in other slots of the node, and in other nodes. The last two samples contain the days of other
-// boards: in this slot, and in other slots of the node.
+// These constants are indexes of the samples in evidence. The first three samples count the days of the board itself:
+// in this slot, in other slots of the node, and in other nodes. The last two count the days of other boards: in this
+// slot, and in other slots of the node.
 const (
 	here = iota
 	otherSlots
@@ -18,11 +18,10 @@ const (
 	samples
 )
 
-// evidence contains the days of a board, and the days of other boards in the same slot and node.
+// evidence contains the days of a board, and of other boards in the same slot and node.
 type evidence [samples]sample
 
-// compare returns the evidence about a board in one of its places. The evidence contains the days of the board and of
-// its neighbours.
+// compare returns the evidence about a board in one of its places.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -56,12 +55,12 @@ func (s *sample) add(failed bool) {
 	}
 }
 
-// fleet is a sample of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory in
-// 54 days on 16,384 GPUs, which is one fault in 3,500 days of a GPU.
+// fleet counts faults of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory
+// in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. For each part, the field with lists the samples in which
-// a fault of this part causes faulty days.
+// causes contains the parts that may be faulty. The field with lists the samples that contain faulty days if this part
+// is faulty.
 var causes = []struct {
 	name string
 	with []int
@@ -72,16 +71,16 @@ var causes = []struct {
 }
 
 const (
-	// certain is a ratio of likelihoods. A part is not a suspect if the most likely part is at
-	// least this many times as likely.
+	// certain is the ratio of likelihoods that decides. A part is no suspect if another part is this many times as
+	// likely.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, with the most likely part first, and the ratio of the likelihoods
-// of the first and the second part. A part explains the faults if one probability fits its samples, and a smaller
-// probability fits the other samples and the fleet.
+// suspects returns the parts that explain the faults, with the most likely part first. odds is the ratio of the
+// likelihoods of the first part and the second part. A part explains the faults if one probability fits its samples,
+// and a smaller probability fits the other samples and the fleet.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {
@@ -130,7 +129,7 @@ func (s sample) likelihood() float64 {
 	return term(s.faulty, s.share()) + term(s.days-s.faulty, 1-s.share())
 }
 
-// advice returns the swap that shows which of the suspects is faulty.
+// advice returns the swap that would show which of the suspects is faulty.
 func (e evidence) advice(suspects []string) string {
 	mayBe := func(name string) bool { return slices.Contains(suspects, name) }
 	switch {

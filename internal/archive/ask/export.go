@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// exports contains an answer function for each output format of another system.
+// exports contains a function for each format that another system reads.
 var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
 	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
@@ -15,7 +15,7 @@ var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"impact-framework": (*question).impact,
 }
 
-// export answers in the format of another system: CSV, or JSON with -o json.
+// export answers in a format that another system reads: as CSV, or as JSON with -o json.
 func (q *question) export(ctx context.Context) (print.Answer, error) {
 	write, ok := exports[q.Format]
 	if !ok {
@@ -24,5 +24,5 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 	return write(q, ctx)
 }
 
-// detailColumns contains the columns of charges that the export formats need.
+// detailColumns contains the columns of charges that these formats need.
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// failureColumns contains the columns of the answer about failures. A board may have failed for several causes.
+// failureColumns contains columns for failures. A board may have failed for several causes.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -28,23 +28,22 @@ var failureColumns = columns[groupedFailures]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
-// failureLines contains the values of the column "line", in the order of the rows.
+// failureLines contains the values of the column "line". Rows have the same order.
 var failureLines = []string{"model", "slot", "age", "total"}
 
 // These are the causes of failures other than lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
-// failureGroup identifies a group of boards. Fields that a kind of line does not need are empty.
+// failureGroup identifies a group of boards. Only the fields that a kind of line needs are set.
 type failureGroup struct {
 	line, model, slot string
 	months            int
 }
 
-// failing contains the boards of a group that failed, by cause. The key "" contains all boards of the group, including
-// boards that did not fail.
+// failing contains the failed boards of a group, by cause. The key "" contains all boards of the group, even if they
+// did not fail.
 type failing map[string]map[string]bool
 
-// groupedFailures is a group together with its boards.
 type groupedFailures struct {
 	failureGroup
 	failing
@@ -58,7 +57,7 @@ func (f groupedFailures) title() any {
 	return f.model
 }
 
-// age returns the age in months, or nil for a line without an age.
+// age returns the age in months. It returns nil for a line without an age.
 func (f groupedFailures) age() any {
 	if f.line != "age" {
 		return nil
@@ -111,19 +110,18 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// within reports whether a stay has an hour at or after a time, or whether the GPU was lost or replaced at or
+// within reports whether a stay has an hour at or after a time. It is also true if the GPU was lost or replaced at or
 // after this time.
 func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// recordedFaults contains the faults of GPUs by UUID, and the GPUs for which error counts are recorded.
+// recordedFaults contains the faults of GPUs by UUID. It also contains the GPUs for which error counts are recorded.
 type recordedFaults struct {
 	places   map[string][]books.Fault
 	recorded map[string]bool
 }
 
-// faults reads the faults of GPUs.
 func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults, error) {
 	all := &recordedFaults{make(map[string][]books.Fault), make(map[string]bool)}
 	if s, ok := q.source.Source.(books.Summing); ok {
@@ -157,19 +155,18 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 	return all, nil
 }
 
-// recordsFaults reports whether an hour of a GPU contains error counts or a recovery action.
 func recordsFaults(g *table.GPU) bool {
 	return g.RecoveryAction != "" || g.DRAMUncorrectable != nil || g.SRAMUncorrectable != nil || g.LifetimeUncorrectable != nil
 }
 
-// addFault adds an hour of a GPU to a fault. It returns the lowest number of lifetime errors in all hours so far.
+// addFault adds an hour of a GPU. It returns the lowest number of lifetime errors so far.
 func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
 	f.Action = f.Action || !slices.Contains([]string{"", "none"}, g.RecoveryAction)
 	f.Uncorrectable = f.Uncorrectable || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
 	return addLifetime(f, g.LifetimeUncorrectable, lowest)
 }
 
-// addLifetime adds the lifetime errors in an hour, and returns the lowest number of lifetime errors so far.
+// addLifetime adds the lifetime errors in an hour. It returns the lowest number of lifetime errors so far.
 func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 	switch {
 	case now == nil:
@@ -181,7 +178,8 @@ func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 	return new(min(*now, *lowest))
 }
 
-// unrecorded returns the number of GPUs that have an hour at or after a given time but no error counts.
+// unrecorded returns the number of GPUs without error counts. It counts GPUs that have an hour at or after the given
+// time.
 func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	gpus := make(map[string]bool)
 	for _, s := range all {
@@ -192,8 +190,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures returns the boards of stays by group. A board is counted in each of its slots. A failure is counted
-// in the slot in which it occurred. The age of a board is determined at the last hour of the board.
+// groupFailures groups boards. A board is counted in each of its slots, and its failure in the slot in which it failed.
+// Its age is its age in its last hour.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {
@@ -219,7 +217,7 @@ func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[strin
 	return groups
 }
 
-// add adds a board that failed for the given causes.
+// add adds a board to the group. causes is empty if the board did not fail.
 func (f failing) add(board string, causes []string) {
 	for _, cause := range causes {
 		if f[cause] == nil {
@@ -229,7 +227,7 @@ func (f failing) add(board string, causes []string) {
 	}
 }
 
-// causesOf returns the causes of the failures of a board during a stay.
+// causesOf returns the causes for which a board failed during a stay.
 func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	if s.End == lost || s.End == replaced {
 		causes = append(causes, s.End)
@@ -248,8 +246,8 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// sortedFailures returns the groups in the order of the rows. Models and slots are sorted by rate, and the ages of each
-// model from the youngest to the oldest.
+// sortedFailures sorts the groups as rows. Models and slots are sorted by rate, and the ages of each model begin with
+// the youngest.
 func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	for key, boards := range groups {
 		all = append(all, groupedFailures{key, boards})
@@ -265,7 +263,8 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare orders groups by their failure rates and then by their numbers of failed boards, in descending order.
+// compare orders groups by their failure rates, in descending order. Groups with the same rate are ordered by their
+// failed boards.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

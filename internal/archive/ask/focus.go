@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the columns that versions 1.2 and 1.3 of FOCUS (FinOps Open Cost and Usage Specification) have in common,
-// and the columns for split cost allocation, which only version 1.3 contains.
+// These columns are defined by FOCUS (FinOps Open Cost and Usage Specification). Versions 1.2 and 1.3 share most of
+// them. Only version 1.3 contains the columns for split cost allocation.
 var (
 	focusColumns = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// allocationMethod identifies the method by which energy is split (see docs/energy.md).
+// allocationMethod names the method that splits energy (see docs/energy.md).
 const allocationMethod = "gpuledger-energy-1"
 
 // sku describes a kind of charge.
@@ -57,7 +57,7 @@ func costOf(f factors.Factors, u factors.Use) float64 {
 	return cost
 }
 
-// origin identifies the charge for a GPU, a day and a price. This charge is split among pods.
+// origin identifies the charge for a GPU on a day at a price, before it is split among pods.
 type origin struct {
 	day                                    time.Time
 	cluster, node, uuid, serial, model, id string
@@ -73,8 +73,8 @@ type part struct {
 	quantity                                             float64
 }
 
-// focus answers with FOCUS rows: one row for each GPU, day, price and pod or unit. If split is set, rows are allocated
-// charges, and their quantities and costs add up to the charge for the GPU.
+// focus answers with a FOCUS row for each GPU, day, price and pod or unit. If split is set, each row is an allocated
+// charge. The quantities and costs of these rows add up to the charge for the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
 	if len(currency) != 3 {
@@ -207,7 +207,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	return values
 }
 
-// tags returns the non-empty texts as a JSON object.
+// tags returns the values that are not empty as a JSON object.
 func tags(values map[string]string) string {
 	some := make(map[string]string)
 	for name, value := range values {

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gaps contains, for each cluster and reason, the hours with missing samples that an operator
-// accepted. The hours are sorted by time.
+// gaps contains the hours that operators accepted although samples are missing, by cluster and reason. The hours are
+// sorted by time.
 type gaps map[gapReason][]time.Time
 
 // gapReason identifies a reason that an operator gave for a cluster.
 type gapReason struct{ cluster, reason string }
 
-// add adds an hour if it has gaps.
+// add adds an hour if it has gaps, and reports whether it has gaps.
 func (g gaps) add(h books.Hour) bool {
 	if h.State != table.Gaps && h.Reason == "" {
 		return false

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// historyColumns contains the columns of the answer about stays, including the errors during each
-// stay.
+// historyColumns contains columns for stays, and for the errors during each stay.
 var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"start_event", "BEGAN", print.Text, func(l *listed) any { return l.Start }},
 	{"first_seen", "FIRST SEEN", print.Time, func(l *listed) any { return l.First }},
@@ -47,7 +46,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	return withoutZeros(a), nil
 }
 
-// stays returns the stays of boards, including the next board in each place.
+// stays returns the stays of boards. Each stay contains the next board in its place.
 func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([]*Stay, error) {
 	if len(uuids) == 0 {
 		return nil, nil
@@ -67,7 +66,7 @@ func (l *listed) replacedBy() any {
 	return boardOf(l.NextBoard)
 }
 
-// lifetimeBefore returns the uncorrectable errors that a board had before the counted errors.
+// lifetimeBefore returns how many uncorrectable errors a board had before the counted errors.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {
@@ -76,7 +75,7 @@ func lifetimeBefore(g *table.GPU) *int64 {
 	return new(max(0, *g.LifetimeUncorrectable-*grown))
 }
 
-// withoutZeros omits from text the error columns in which no row has an error.
+// withoutZeros omits columns of errors from text if no row has such an error.
 func withoutZeros(a print.Answer) print.Answer {
 	a.Columns = slices.Clone(a.Columns)
 	for i, c := range a.Columns {
@@ -91,7 +90,7 @@ func withoutZeros(a print.Answer) print.Answer {
 	return a
 }
 
-// withoutErrors omits all error columns from text.
+// withoutErrors omits all columns of errors from text.
 func withoutErrors(a print.Answer) print.Answer {
 	columns := a.Columns
 	a.Columns = nil
@@ -104,7 +103,7 @@ func withoutErrors(a print.Answer) print.Answer {
 	return a
 }
 
-// xids adds up the XID errors of hours, as code=count.
+// xids adds up the XID errors of hours. It returns code=count for each code.
 func xids(hours []table.GPU) string {
 	sums := make(map[string]int64)
 	for _, g := range hours {
@@ -119,8 +118,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of removed boards. These boards need a
-// separate query, because the stays of the selected boards do not include other boards.
+// successors finds the boards that are now in the places of removed boards. This needs another query, because the
+// question selects only the removed boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {
@@ -138,8 +137,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) 
 	return nil
 }
 
-// successor returns the first later stay of another board in the same place, or nil if there is
-// none.
+// successor returns the next stay of another board in the same place, or nil if there is none.
 func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true
@@ -162,7 +160,7 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next
 	return nil, nil
 }
 
-// others returns the UUIDs of the other boards that were at the PCI address of a stay, sorted.
+// others returns the UUIDs of other boards that were at the PCI address of a stay, sorted.
 func (s *Stay) others(boards []books.Board) []string {
 	uuids := make(map[string]bool)
 	for _, b := range boards {

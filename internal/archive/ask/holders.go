@@ -11,15 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// detail contains the holders, past holders and errors of a board.
 type detail struct {
 	holders, past []string    // namespace/pod or manager/unit
 	xids          print.Hours // codes of XID errors, latest first
 	errors        table.GPU
 }
 
-// details returns the details of boards at the end of their stays, by UUID. Boards with the same last hour are read
-// together.
+// details returns the holders and the errors of boards at the end of their stays, by UUID. Boards with the same last
+// hour are read together.
 func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
 	for _, s := range q.current(known) {
@@ -70,8 +69,8 @@ func (d *detail) add(h books.Holder, s *Stay) {
 }
 
 // holders returns the pods and units that held or used boards in the hour before the last scrape of each board. The
-// selected hour must contain these scrapes. An archive contains the pods and units of the whole hour, and not the times
-// at which they ended. Pods and units in later places of a board are omitted.
+// query must select the hour of these scrapes. An archive contains only hours, and not the times at which pods and units ended. Pods and
+// units in later places of a board are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From
@@ -105,7 +104,6 @@ func unique(names []string) (all []string) {
 	return all
 }
 
-// owner returns the name of a pod, or of a unit.
 func owner(namespace, pod, manager, unit string) string {
 	if unit != "" {
 		return manager + "/" + unit

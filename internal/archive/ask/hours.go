@@ -16,14 +16,14 @@ import (
 // missingState is the state of an hour that is not filed.
 const missingState = "missing"
 
-// stretch contains consecutive hours of a cluster with the same state.
+// stretch is a range of consecutive hours of a cluster in the same state.
 type stretch struct {
 	cluster, state, reason string
 	from, until            time.Time
 	energy                 int64
 }
 
-// hours lists the hours of each cluster by state, and the command that files or repairs them.
+// hours lists the hours of each cluster by state, and how to file or repair them.
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
@@ -51,8 +51,7 @@ func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// hoursColumns returns the columns of the answer about filed hours. A row describes consecutive hours with the same
-// state.
+// hoursColumns returns columns for filed hours. A row describes consecutive hours with the same state.
 func (q *question) hoursColumns() columns[stretch] {
 	return columns[stretch]{
 		{"cluster", "CLUSTER", print.Text, func(s stretch) any { return s.cluster }},
@@ -66,8 +65,8 @@ func (q *question) hoursColumns() columns[stretch] {
 	}
 }
 
-// stretches joins consecutive hours of a cluster. The given hours are filed and sorted by time, and the hours between
-// them are missing.
+// stretches joins the consecutive hours of a cluster. It adds the missing hours between the given hours, which must be
+// filed and sorted by time.
 func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
 	next := of.From
 	add := func(s stretch) {
@@ -95,8 +94,8 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that files or repairs the hours of a stretch, with the given flags. The result is
-// empty if no command is needed.
+// command returns the command that files or repairs these hours, with the given flags. It returns "" if no command is
+// needed.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
 	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))

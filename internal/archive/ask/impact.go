@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact answers with inputs for the Impact Framework of the Green Software Foundation. The inputs contain the energy
-// of each group and hour in kWh and, if --carbon is set, the emissions in grams.
+// impact answers with inputs for the Impact Framework of the Green Software Foundation. An input contains the energy of
+// a group in an hour in kWh. If --carbon is set, it also contains the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {
@@ -49,8 +49,8 @@ type input struct {
 	known      bool // whether the emissions are known
 }
 
-// inputs adds up the charges of each component and hour, because the inputs of a component must not overlap. Charges
-// with different labels or reasons can belong to the same component. Inputs without energy are omitted.
+// inputs adds up the charges of each component and hour, because inputs of the same component must not overlap. Charges
+// with different labels or reasons can belong to one component. Inputs without energy are omitted.
 func inputs(charges []table.Charge, columns []string) (all []*input) {
 	type key struct {
 		cluster, component string
@@ -78,7 +78,6 @@ var inputColumns = columns[*input]{
 	{"carbon", "", print.Text, func(i *input) any { return unless(!i.known, i.grams) }},
 }
 
-// component returns the name of a group.
 func component(c table.Charge, columns []string) (name string) {
 	if c.Reason != "" {
 		return cmp.Or(c.Cluster, "cluster") + "/unattributed"

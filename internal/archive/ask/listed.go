@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// listed is a board in an answer. It contains one stay of the board, and further data about the board.
+// listed is a row about one stay of a board.
 type listed struct {
 	name string // name in the question
 	*Stay
@@ -19,8 +19,7 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards that have a given name. all contains stays; a board is returned once
-// for each of its stays.
+// listed returns the boards that have a given name. The same board is returned for each of its stays in all.
 func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
 	if n.unknown != nil {
 		return []*listed{n.unlisted()}
@@ -38,15 +37,14 @@ func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether a stay belongs to one of the boards with this name. If the name is a node or chassis, the stay
-// must also be in this node or chassis.
+// has reports whether a stay belongs to this name. For a node or chassis, the stay must be in this node or chassis.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)
 }
 
-// boardColumns contains the columns that identify a board. Text contains the first column only if the question has
-// several names.
+// boardColumns contains columns that identify a board. The first column is part of the text only if the question
+// contains several names.
 var boardColumns = columns[*listed]{
 	{"name", "", print.Text, func(l *listed) any { return l.name }},
 	{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// lookback is the length of the period before the selected time that is also read. A board that was
-// in its place during this period is not new.
+// lookback is the length of the period before the selected time that is also read. A board that was in its place in this period
+// is not new.
 const lookback = day
 
-// moves lists the boards that arrived, departed or were swapped.
+// moves lists the boards that arrived, left or were swapped.
 func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	begin := of.From
@@ -51,7 +51,7 @@ func (q *question) moveColumns() columns[boardEvent] {
 	}
 }
 
-// common returns the value that all boards of an event share, or "" if their values differ.
+// common returns the value that all boards of an event share. It returns "" if their values differ.
 func (e boardEvent) common(value func(*Stay) string) string {
 	text := value(e.stays[0])
 	if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
@@ -60,7 +60,7 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// bounds returns the first and the last filed hour, or only one hour if they are the same.
+// bounds returns the first and the last filed hour. If only one hour is filed, it returns this hour.
 func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Time, err error) {
 	for h, err := range q.source.Hours(ctx, of) {
 		if err != nil {
@@ -92,7 +92,7 @@ func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Tim
 	}
 }
 
-// gone returns the UUIDs of the boards that are in no place in the last filed hour, sorted.
+// gone returns the UUIDs of boards that are in no place in the last filed hour, sorted.
 func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	hours, err := q.bounds(ctx, of)
 	if err != nil || len(hours) == 0 {
@@ -119,8 +119,7 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	return slices.Sorted(maps.Keys(gone)), nil
 }
 
-// missingColumns returns the columns of the answer about boards that are in no place at a given
-// time.
+// missingColumns returns columns for boards that are in no place at the given time.
 func (q *question) missingColumns(at time.Time) columns[*listed] {
 	return columns[*listed]{
 		{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},

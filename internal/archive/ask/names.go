@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// UnknownError means that the books contain no board, node or chassis with the given name.
+// UnknownError means that the books contain no board, node or chassis with this name.
 type UnknownError struct {
 	Name string
 	// Similar contains names that begin with the unknown name, or serial numbers that differ from it
@@ -32,7 +32,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no board, node or chassis %q since %s: %s", e.Source, e.Name, e.Since.Format(time.DateOnly), e.advice())
 }
 
-// advice returns the next step for the user, as a text.
+// advice returns the next step for the user.
 func (e *UnknownError) advice() string {
 	names := strings.Join(e.Similar, ", ")
 	switch {
@@ -44,7 +44,7 @@ func (e *UnknownError) advice() string {
 	return "check the name, or set --since"
 }
 
-// standardInput is the name that stands for a list of names in standard input.
+// standardInput is the name in place of which the names are read from standard input.
 const standardInput = "-"
 
 // checkNames checks the arguments, and the flags that concern names.
@@ -99,19 +99,19 @@ func (o *options) addNames(path string, in io.Reader) error {
 	return nil
 }
 
-// named is a name in the question, together with the boards that have this name.
+// named is a name in the question, with the boards that have this name.
 type named struct {
-	name string // name as the user wrote it
+	name string // as the user wrote it
 	// value is the serial number if the name is an asset tag, and the name otherwise. kind is serial,
 	// uuid, node or chassis.
 	value, kind string
 	uuids       []string      // sorted
 	unknown     *UnknownError // nil for a known name
-	asset       factors.Asset // suggestion for an unknown name
+	asset       factors.Asset // asset that is suggested for an unknown name
 }
 
-// find returns the boards of each name in the question, and notices about ambiguous names. If the
-// question has only one name, the name must be known.
+// find returns the boards of each name in the question, and notices about ambiguous names. A question with only one
+// name fails if the name is unknown.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	for _, name := range q.names {
 		all = append(all, named{name: name, value: cmp.Or(q.assets.SerialOf(name), name)})
@@ -154,7 +154,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 	return all, notices, nil
 }
 
-// boardsByName returns the boards by name. Each board has several names.
+// boardsByName groups boards by name. A board has several names.
 func boardsByName(boards []books.Board) map[string][]books.Board {
 	all := make(map[string][]books.Board)
 	for _, b := range boards {
@@ -209,7 +209,7 @@ func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
 	n.unknown = q.unknown(n.value, boards, of)
 }
 
-// unknown returns the error for an unknown name.
+// unknown returns the error for an unknown name. It contains similar names.
 func (q *question) unknown(name string, boards []books.Board, of books.Query) *UnknownError {
 	e := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
 	serials, prefixed := make(map[string]bool), make(map[string]bool)
@@ -230,7 +230,7 @@ func (q *question) unknown(name string, boards []books.Board, of books.Query) *U
 	return e
 }
 
-// uuids returns the UUIDs of the boards of all names, sorted.
+// uuids returns the UUIDs of all boards, sorted.
 func uuids(of []named) (all []string) {
 	for _, n := range of {
 		all = append(all, n.uuids...)
@@ -239,7 +239,7 @@ func uuids(of []named) (all []string) {
 	return slices.Compact(all)
 }
 
-// titled shows the first column, which contains the name, if the question has several names.
+// titled shows the first column, with the name, if the question contains several names.
 func (q *question) titled(a print.Answer) print.Answer {
 	if len(q.names) > 1 {
 		a.Columns[0].Title = "NAME"
@@ -247,8 +247,8 @@ func (q *question) titled(a print.Answer) print.Answer {
 	return a
 }
 
-// distinct shows the column of UUIDs if rows of different GPUs have the same serial number and PCI
-// address. This is possible because a board may have two GPUs.
+// distinct shows the UUIDs if several GPUs in the answer have the same serial number and PCI address. A board may have
+// two GPUs.
 func distinct(a print.Answer) print.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(a.Columns, func(c print.Column) bool { return c.Name == name })

@@ -24,7 +24,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// options contains the values of a question's flags, and its arguments.
 type options struct {
 	Books     string
 	Store     store.Config
@@ -68,7 +67,6 @@ type options struct {
 	assets     *factors.Assets
 }
 
-// moment is the value of a flag that sets a time, in UTC.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalText(text []byte) error {
@@ -105,7 +103,7 @@ func (m month) MarshalText() ([]byte, error) {
 	return []byte(m.Format("2006-01")), nil
 }
 
-// period is the value of a flag that sets a length of time. The unit d stands for days.
+// period is the value of a flag that sets a duration. Its unit may be d, for days.
 type period struct{ time.Duration }
 
 const day = 24 * time.Hour
@@ -132,7 +130,7 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// archives is the value of the flag --books. The flag can be repeated for verify --prove.
+// archives is the value of the flag --books. For verify --prove, the flag can be repeated.
 type archives struct{ *options }
 
 func (a archives) String() string {
@@ -192,7 +190,7 @@ func (c *command) formats() []string {
 	return print.Formats()
 }
 
-// parse parses the command line of a question. Flags may follow the argument.
+// parse parses the command line of a question. Flags may follow the arguments.
 func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	fs, o := c.flags()
 	var names []string
@@ -273,8 +271,8 @@ var inConfig = []string{
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets the flags that are not on the command line from environment variables or, if no
-// variable is set, from the configuration file.
+// defaults sets flags that the command line does not set. It uses environment variables and, for the remaining flags,
+// the configuration file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterProof contains the sums from one source for a cluster, by kind of account.
+// clusterProof contains the sums for a cluster from one source.
 type clusterProof struct {
 	*proof
 	cluster string
@@ -25,7 +25,7 @@ type clusterProof struct {
 	digest  string
 }
 
-// proofColumns contains the columns of the answer that compares several sources.
+// proofColumns contains columns for the sums from several sources.
 var proofColumns = columns[clusterProof]{
 	{"cluster", "CLUSTER", print.Text, func(p clusterProof) any { return p.cluster }},
 	{"source", "SOURCE", print.Text, func(p clusterProof) any { return p.name }},
@@ -39,11 +39,10 @@ var proofColumns = columns[clusterProof]{
 	{"ok", "OK", print.Flag, func(p clusterProof) any { return !p.wrong[p.cluster] }},
 }
 
-// ruleTolerance is the maximum difference that rounding causes between rules and samples, in mJ or
-// ms for each account and day.
+// ruleTolerance is the maximum difference between rules and samples that rounding can cause. It is in mJ or ms, for
+// each account and day.
 const ruleTolerance = 1000
 
-// These are the kinds of accounts and of charged energy.
 const (
 	ofBoards = "boards"
 	ofPods   = "namespace"
@@ -62,14 +61,13 @@ func (a accountDay) compare(b accountDay) int {
 	return cmp.Or(cmp.Compare(a.cluster, b.cluster), a.day.Compare(b.day), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 }
 
-// amounts contains the energy in mJ, the idle energy in mJ, and the GPU time in ms of an account.
+// amounts contains the energy in mJ, the idle energy in mJ, and the GPU time in ms.
 type amounts [3]int64
 
 func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
 
 func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
 
-// exceeds reports whether an amount exceeds a tolerance.
 func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
@@ -105,7 +103,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 	return nil
 }
 
-// readRules reads the sums from rules without checking them.
+// readRules reads the sums that rules recorded. It does not check them.
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
@@ -180,7 +178,7 @@ func (p *proof) balance() {
 	}
 }
 
-// compare compares the hours and sums of this source with the hours and sums of another source.
+// compare compares hours and sums with those of another source.
 func (p *proof) compare(first *proof, of books.Query) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
@@ -202,7 +200,7 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// The method of returns the proof for a cluster.
+// The method of returns the row for a cluster.
 func (p *proof) of(cluster string) clusterProof {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {
@@ -219,7 +217,7 @@ func (p *proof) of(cluster string) clusterProof {
 // name returns the words that name a cluster in a sentence.
 func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
 
-// proofs reads all sources: the samples and the rules of the store, and the archives.
+// proofs reads all sources: the samples in the store, the rules in the store, and the archives.
 func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, err error) {
 	read := func(p *proof, o options, rules bool) error {
 		source, err := o.open(ctx, q.progress)
@@ -258,7 +256,7 @@ func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, er
 // maxDifferences is the maximum number of differences that are listed.
 const maxDifferences = 20
 
-// prove answers with the sums from independent sources.
+// prove compares the sums from independent sources.
 func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := proofColumns.answer()

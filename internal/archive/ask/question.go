@@ -18,7 +18,7 @@ type question struct {
 	progress func(string)
 	// limited is set if the reader sees only a part of the books.
 	limited bool
-	// failed is set if the answer reports a problem, such as incomplete books.
+	// failed is set if the answer reports a problem, for example that the books are incomplete.
 	failed bool
 }
 
@@ -40,8 +40,7 @@ func refusals(all []books.Refusal) (notices []string) {
 	return notices
 }
 
-// period returns the period that the question covers. It consists of full hours until now, or until
-// the end of the hour that contains --at.
+// period returns the period that the question covers. It ends with a full hour: now, or the hour that contains --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {
@@ -64,8 +63,7 @@ func (q *question) period() books.Query {
 	return of
 }
 
-// moment returns the period that the question covers, until the exact moment in --at or --to, or
-// until now. Unlike the method period, moment does not round the end of the period to a full hour.
+// moment returns the period that the question covers. Unlike period, it ends exactly at --at, at --to, or now.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
@@ -94,11 +92,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// settle is the time after the start of an hour during which some exporters may not have been
-// scraped yet.
+// settle is the part of an hour in which some exporters may not have been scraped yet.
 const settle = 5 * time.Minute
 
-// where returns a query for the rows with one of the given values in a column.
+// where narrows a query to rows with one of the given values in a column.
 func where(of books.Query, column string, values ...string) books.Query {
 	all := map[string][]string{column: values}
 	for name, other := range of.Where {
@@ -110,7 +107,7 @@ func where(of books.Query, column string, values ...string) books.Query {
 	return of
 }
 
-// pruned returns a notice if the details of the first hours in the selected time are pruned.
+// pruned returns a notice if details are missing because the first hours in the selected time are pruned.
 func (q *question) pruned(ctx context.Context, of books.Query) (notices []string, err error) {
 	if q.Books == "" {
 		return nil, nil // hours of a store cannot be pruned

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ranColumns contains the columns of the answer about uses of GPUs by pods and units.
+// ranColumns contains columns for the pods and units that used GPUs.
 var ranColumns = columns[*use]{
 	{"cluster", "CLUSTER", print.Text, func(u *use) any { return u.Cluster }},
 	{"namespace", "NAMESPACE", print.Text, func(u *use) any { return u.Namespace }},
@@ -76,7 +76,7 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// users returns a query for the boards, pods, workload or unit that the question names.
+// users narrows a query to the boards, pods, workload or unit in the question.
 func (q *question) users(ctx context.Context, of books.Query) (books.Query, []string, error) {
 	given := len(q.names)
 	for _, text := range []string{q.Pod, q.Workload, q.Unit} {
@@ -107,13 +107,13 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	return of, nil, err
 }
 
-// cutPair cuts a text such as namespace/pod into two names.
+// cutPair splits NAMESPACE/POD or a similar pair of names.
 func cutPair(text string) (before, after string, ok bool) {
 	before, after, _ = strings.Cut(text, "/")
 	return before, after, before != "" && after != ""
 }
 
-// workload returns a query for the workload that the question names.
+// workload narrows a query to the workload in the question.
 func (q *question) workload(of books.Query) (books.Query, error) {
 	columns := []string{"namespace", "workload_kind", "workload_name"}
 	parts := strings.Split(q.Workload, "/")
@@ -126,7 +126,7 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	return of, nil
 }
 
-// use describes how one pod or unit used a GPU, from the first to the last hour of the use.
+// use describes how one pod or unit used a GPU, from its first hour to its last hour.
 type use struct {
 	table.Charge
 	first, last time.Time

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// reader reads the books for a question, and collects the refusals that it finds.
+// reader reads the books for a question. It remembers the refusals that it finds.
 type reader struct {
 	books.Source
 	limit int // maximum number of sums of charges; 0 means no limit
@@ -36,7 +36,7 @@ func (r *reader) add(all []books.Refusal) {
 	}
 }
 
-// refusals returns the collected refusals, sorted by cluster, hour and board.
+// refusals returns the refusals that were found, sorted by cluster, hour and board.
 func (r *reader) refusals() []books.Refusal {
 	all := slices.Collect(maps.Values(r.known))
 	books.SortRefusals(all)

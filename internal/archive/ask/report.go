@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// report returns all data about boards, on one page for each board.
+// report answers with one page for each board.
 func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -36,7 +36,7 @@ func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	return pages, nil
 }
 
-// page returns all data about the boards that have a given name.
+// page describes all boards that have a given name on one page.
 func (q *question) page(ctx context.Context, of books.Query, n named) (print.Page, error) {
 	if n.unknown != nil {
 		return print.Page{Title: "Board " + n.name, Sections: []print.Section{
@@ -81,7 +81,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 	})}, nil
 }
 
-// asset returns the entries about a board in the lists of assets and RMAs.
+// asset returns a board's entries in the lists of assets and RMAs.
 func (q *question) asset(serial string) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "serial", Title: "SERIAL"}, {Name: "tag", Title: "TAG"}, {Name: "warranty", Title: "WARRANTY"}, {Name: "order", Title: "ORDER"}, {Name: "site", Title: "SITE"}, {Name: "rma", Title: "RMA"},
@@ -93,8 +93,8 @@ func (q *question) asset(serial string) print.Answer {
 	return a
 }
 
-// recordedErrors returns a section with the sums of a board's errors. It returns no section if the books contain no
-// error counts for the board.
+// recordedErrors returns a section with the errors of a board. It returns no section if the books contain no error
+// counts of this board.
 func recordedErrors(rows []books.Row) []print.Section {
 	var sum table.GPU
 	for i := range rows {
@@ -131,7 +131,6 @@ func faults(all []*Stay) print.Answer {
 	return a
 }
 
-// lostTimes describes how often the driver lost a board.
 func lostTimes(n int64) string {
 	switch n {
 	case 0:

@@ -28,23 +28,23 @@ type Request struct {
 
 // Library answers the requests from pages. It reads the books of a server.
 type Library struct {
-	// Open opens the books. Label is the flag that selects the books; notices contain this flag. If Open is nil, the
-	// file in Config names the books.
+	// Open opens the books. Label is the flag that selects the books, as notices show it. If Open is nil, the file in
+	// Config names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the books in the server's logs and metrics.
 	Sink string
 	// Config is the path of a file with flag values, as in --config of a question. It may be empty.
 	Config string
-	// Filing contains the flags that select the store and the sinks, as shell words, for the commands that the page of
-	// hours shows. Only readers of all books see these flags.
+	// Filing contains flags for the commands on the page of hours: the store and the sinks, as shell words. Only
+	// readers of all books see these flags.
 	Filing string
-	// Locked is a notice that the server locks one of the sinks, so that the commands on the page of hours cannot write
-	// to this sink. Locked is empty if no sink is locked.
+	// Locked is a notice that the server locks a sink. While the server runs, the commands on the page of hours cannot
+	// write to this sink. Locked is empty if no sink is locked.
 	Locked string
 	Now    func() time.Time
-	// MaxSums is the maximum number of sums of charges that an answer may need. If it is 0, there is no limit. A request
-	// that needs more sums fails with [books.ErrTooMany].
+	// MaxSums limits how many sums of charges an answer may need. A request that needs more sums fails with
+	// [books.ErrTooMany]. 0 means that there is no limit.
 	MaxSums int
 }
 
@@ -53,7 +53,7 @@ type Reply struct {
 	Answer print.Answer
 	Pages  []print.Page
 	Style  print.Style
-	// Failed is set if the answer reports a problem, such as incomplete books.
+	// Failed is set if the answer reports a problem, for example that the books are incomplete.
 	Failed bool
 }
 
@@ -67,18 +67,18 @@ func Invalid(err error) error { return InvalidError{err} }
 func (e InvalidError) Unwrap() error { return e.error }
 
 // settingsError is the error for an invalid settings file, such as the file of prices. The reader of a page cannot
-// repair such a file.
+// repair the file.
 type settingsError struct{ error }
 
 // Unwrap returns the wrapped error.
 func (e settingsError) Unwrap() error { return e.error }
 
-// readerFlags contains the flags that the reader of a page can set. All other flags select files, books or stores on
-// the server.
+// readerFlags contains the flags that readers of pages can set. All other flags select files, books or stores on the
+// server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
-// Answer answers a request. The error is an [InvalidError] for an invalid request, and [ErrScope] for a request outside
-// the scope of the reader. [IsUnknown] returns true for the error about an unknown name or time.
+// Answer answers a request. The error is an [InvalidError] for an invalid request, and [ErrScope] if the scope of the
+// reader does not allow it. [IsUnknown] is true for the error for an unknown name or time.
 func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
 	c := find(r.Command)
 	if c == nil {
@@ -107,7 +107,6 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 	return c.reply(ctx, &question{options: *o, source: limited, now: l.Now().UTC(), progress: func(string) {}, limited: !r.Scope.All})
 }
 
-// open opens the books for a question.
 func (l *Library) open(ctx context.Context, c *command, o *options) (books.Source, error) {
 	if l.Open == nil {
 		return c.open(ctx, o, func(string) {})
@@ -116,7 +115,6 @@ func (l *Library) open(ctx context.Context, c *command, o *options) (books.Sourc
 	return l.Open(ctx)
 }
 
-// request returns the options of a request.
 func (c *command) request(r Request, config string) (*options, error) {
 	fs, o := c.flags()
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
@@ -153,7 +151,7 @@ func (c *command) request(r Request, config string) (*options, error) {
 	return o, o.validate(c)
 }
 
-// readerFlags returns the flags of a command that the reader of a page can set.
+// readerFlags returns the flags that readers of pages can set for a question.
 func (c *command) readerFlags(fs *flag.FlagSet) []string {
 	return slices.DeleteFunc(slices.Clone(readerFlags), func(name string) bool { return fs.Lookup(name) == nil })
 }
@@ -170,7 +168,7 @@ func (r Request) CommandLine() string {
 	return strings.Join(words, " ")
 }
 
-// Quoted quotes a text as a shell word.
+// Quoted returns a shell word. It quotes the text if necessary.
 func Quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)

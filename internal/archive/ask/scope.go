@@ -13,9 +13,9 @@ import (
 
 // Scope describes the part of the books that a reader may see. The zero value is the empty scope.
 type Scope struct {
-	// All is set if the reader may see everything.
+	// All is set if the reader may see all books.
 	All bool
-	// Rules selects the parts that the reader may see.
+	// Rules selects parts of the books that the reader may see.
 	Rules []Rule
 }
 
@@ -26,22 +26,22 @@ type Rule struct {
 	Clusters   []string `json:"clusters,omitempty"`
 }
 
-// ErrScope means that a question is outside the scope of the reader.
+// ErrScope means that the scope of the reader does not allow a question.
 var ErrScope = errors.New("outside the scope of this reader")
 
-// others is the reason under which charges outside the scope of a reader are shown.
+// others is the reason that is shown for charges outside the scope of a reader.
 const others = "others"
 
-// reach is the smallest scope in which a question can be answered. Its zero value requires all books, so a new question
-// is refused to all readers with a scope.
+// reach is the smallest scope that allows a question. The zero value requires all books, so a question without a reach
+// is refused to every reader with a scope.
 type reach int
 
 const (
-	clusterReach reach = iota + 1 // answers readers of whole clusters
-	chargeReach                   // also answers readers of teams or namespaces
+	clusterReach reach = iota + 1 // allowed for readers of whole clusters
+	chargeReach                   // also allowed for readers of teams or namespaces
 )
 
-// allows returns ErrScope if a question cannot be answered within the scope.
+// allows returns ErrScope if the scope does not allow a question.
 func (s Scope) allows(c *command, o *options) error {
 	switch {
 	case s.All:
@@ -80,7 +80,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns the books that a reader may see. Through these books, questions cannot read other parts.
+// limit returns the books that a reader may see. A question cannot read other parts through them.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
@@ -92,15 +92,13 @@ func (s Scope) limit(source books.Source) books.Source {
 	return limited
 }
 
-// scoped limits books to the part that a reader may see. This part consists of the clusters in the reader's rules and,
-// within these clusters, of the charges to the reader's teams and namespaces. Other charges have no names but keep
-// their amounts, so that sums are complete.
+// scoped limits books to the clusters that the rules of a reader name. Within these clusters, it shows the charges of
+// the reader's teams and namespaces. Other charges keep their amounts but have no names, so that sums are complete.
 type scoped struct {
 	source books.Source
 	scope  Scope
 }
 
-// clusters limits a query to the clusters in the scope.
 func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	allowed := s.scope.clusters()
 	if allowed == nil {
@@ -115,7 +113,7 @@ func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	return where(of, "cluster", allowed...), nil
 }
 
-// places limits a query for places, which only readers of whole clusters may see.
+// places narrows a query for places. Only readers of whole clusters may see places.
 func (s *scoped) places(of books.Query) (books.Query, error) {
 	if !s.scope.clusterwide() {
 		return of, ErrScope
@@ -145,7 +143,7 @@ func (s *scoped) Statement(ctx context.Context, of books.Query) (*books.Statemen
 	return st, nil
 }
 
-// charge returns a charge, without names if the reader may not see its owner.
+// charge returns a charge. It removes the names if the reader may not see the owner.
 func (s *scoped) charge(c *table.Charge) table.Charge {
 	if c.Reason == "" && s.scope.contains(c) {
 		return *c

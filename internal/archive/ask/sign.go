@@ -36,9 +36,9 @@ type signedStatement struct {
 	By      string    `json:"by"`
 	// OfCluster is the only cluster that the statement covers, or empty for all clusters.
 	OfCluster string `json:"of_cluster,omitempty"`
-	// Chain contains the last entry of each cluster's chain. It is empty if the books have no chain.
+	// Chain contains the last entry of each chain. It is empty if the books have no chain.
 	Chain []head `json:"chain"`
-	// Factors contains the files and values of the flags for prices and carbon, by flag.
+	// Factors contains the files and values of the flags for prices and carbon intensities.
 	Factors map[string]factor `json:"factors"`
 	// Statement is the answer in JSON, and Text is the same answer as a table.
 	Statement json.RawMessage `json:"statement"`
@@ -53,13 +53,11 @@ type head struct {
 	Time     time.Time `json:"time"`
 }
 
-// factor describes the file or value of a flag.
 type factor struct {
 	Value  string `json:"value"` // value of the flag, or name of the file
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// sign writes an answer as a signed document.
 func (q *question) sign(ctx context.Context, t Terminal, a print.Answer) error {
 	signer, err := chain.ReadSigner(q.Sign)
 	if err != nil {
@@ -146,7 +144,7 @@ func (q *question) usedFactors() (map[string]factor, error) {
 // maxDocument is the maximum size of a signed statement, in bytes.
 const maxDocument = 64 << 20
 
-// verifyDocument verifies the signature of a statement, and prints it. It reads no books.
+// verifyDocument verifies the signature of a statement and prints the statement. It reads no books.
 func (o *options) verifyDocument(t Terminal) error {
 	if o.PublicKey == "" {
 		return errors.New("a signed statement requires --public-key")
@@ -182,7 +180,7 @@ func (o *options) verifyDocument(t Terminal) error {
 	return err
 }
 
-// page returns a verified statement as text. Texts from the document are escaped.
+// page returns a verified statement as text. It escapes strings from the document.
 func (s signedStatement) page(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The signature is valid (key %s).\n", key)

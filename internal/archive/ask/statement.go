@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// groupings contains the columns of charges that each word in --by selects.
+// groupings contains the columns that each word in --by selects.
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
@@ -43,7 +43,6 @@ func grouping(text string) (columns []string, err error) {
 	return compact(columns), nil
 }
 
-// compact sorts columns, and removes duplicates.
 func compact(columns []string) []string {
 	slices.Sort(columns)
 	return slices.Compact(columns)
@@ -54,9 +53,9 @@ type line struct {
 	kind string // group, unattributed, others or total
 	table.Charge
 	cost, grams float64
-	idleCost    float64 // cost of the idle energy and of the GPU hours without work
-	idleTime    int64   // GPU time without work in ms; set only in the answer about such use
-	used        int64   // time in ms in which owners held or used GPUs
+	idleCost    float64 // cost of idle energy, and of GPU hours without work
+	idleTime    int64   // GPU time without work in ms; only for the question idle
+	used        int64   // how long owners held or used GPUs, in ms
 	profiled    float64 // energy used during the profiled time, in mJ
 }
 
@@ -78,7 +77,7 @@ type account struct {
 	incomplete  bool
 }
 
-// billed returns the period that a statement covers: a month, the given time, or the last full month.
+// billed returns the period of a statement: a month, the given time, or the last full month.
 func (q *question) billed() (of books.Query, notices []string) {
 	of = q.period()
 	switch {
@@ -97,7 +96,6 @@ func (q *question) billed() (of books.Query, notices []string) {
 	return of, notices
 }
 
-// ofMonth reports whether a statement covers one month.
 func (q *question) ofMonth() bool {
 	return !q.Month.IsZero() || q.From.IsZero() && q.To.IsZero() && !q.since
 }
@@ -117,7 +115,6 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	return a, nil
 }
 
-// newAccount returns an empty account.
 func newAccount(by []string, of books.Query) *account {
 	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, others: line{kind: others}, total: line{kind: "total"}}
 }
@@ -191,8 +188,8 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	}
 }
 
-// profile determines the profiled parts of all lines. It uses the sums of the lines, so that the result does not depend
-// on the number of parts for which there are prices or intensities.
+// profile sets the profiled parts of all lines. It uses the sums of lines. The result thus does not depend on how
+// prices and intensities divide the time.
 func (a *account) profile() {
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.others) {
 		l.profile()
@@ -200,8 +197,8 @@ func (a *account) profile() {
 	}
 }
 
-// profile determines the profiled part of a line. The energy of this part is estimated from its share of the time. An
-// owner without an allocation, such as a user who is logged in to a machine, holds no GPU.
+// profile sets the profiled part of a line. The energy of this part is estimated from its share of the time. An owner
+// without an allocation holds no GPU, for example a user who is logged in to a machine.
 func (l *line) profile() {
 	l.used = max(l.Held, l.Active)
 	if positive(l.Profiled) {
@@ -210,7 +207,7 @@ func (l *line) profile() {
 	}
 }
 
-// line returns the line to which a charge is added. Most charges of a line are consecutive.
+// line returns the line for a charge. Most charges of a line are consecutive.
 func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last
@@ -227,7 +224,7 @@ func (a *account) line(c *table.Charge) *line {
 	return a.last
 }
 
-// statement answers with the energy and the costs of groups.
+// statement answers with the energy and the costs of each group.
 func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	switch {
 	case q.Compare:
@@ -247,7 +244,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// ends returns the last lines of a statement. Only readers with a scope see the line "others".
+// ends returns the last lines of a statement. The line "others" is only for readers with a scope.
 func (a *account) ends(withOthers bool) (lines []*line) {
 	if !slices.Contains(a.by, "reason") {
 		lines = append(lines, &a.rest)
@@ -258,7 +255,6 @@ func (a *account) ends(withOthers bool) (lines []*line) {
 	return append(lines, &a.total)
 }
 
-// statementColumns returns the columns of a statement.
 func (q *question) statementColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -295,7 +291,7 @@ func unless(unknown bool, value any) any {
 
 func (l *line) idleShare() any { return share(l.Idle, l.Energy) }
 
-// tensorColumns contains the columns that a statement has if it contains profiled time.
+// tensorColumns contains columns for statements with profiled time.
 var tensorColumns = columns[*line]{
 	{"profiled_share", "PROFILED", print.Share, func(l *line) any {
 		if l.Profiled == nil {
@@ -313,13 +309,12 @@ var tensorColumns = columns[*line]{
 	}},
 }
 
-// costColumn returns a column for amounts of money in the currency of the prices.
 func (q *question) costColumn(name string, cost func(*line) float64) column[*line] {
 	title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
 	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}
 }
 
-// completeColumn returns the last column of a statement, which shows whether the statement is complete.
+// completeColumn returns the last column. It shows whether the statement is complete.
 func completeColumn[R any](complete bool) column[R] {
 	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
 }
@@ -356,10 +351,9 @@ func (l *line) cell(name string, first bool) any {
 	return "TOTAL"
 }
 
-// ofSome contains the columns that are empty for some charges.
+// ofSome contains columns that are empty in some charges.
 var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username", "queue", "cluster_queue"}
 
-// isOfSome reports whether a column is empty for some charges.
 func isOfSome(name string) bool { return slices.Contains(ofSome, name) || isLabel(name) }
 
 func share(part, whole int64) any {
@@ -369,7 +363,7 @@ func share(part, whole int64) any {
 	return float64(part) / float64(whole)
 }
 
-// rounded rounds a sum, to remove differences caused by the order of addition.
+// rounded removes differences that the order of addition causes.
 func rounded(n float64) float64 {
 	const digits = 1e6
 	if n = math.Round(n * digits); n == 0 {
@@ -378,7 +372,7 @@ func rounded(n float64) float64 {
 	return n / digits
 }
 
-// idle reports the energy and GPU hours that each group used without work.
+// idle reports how much energy and how many GPU hours each group used without work.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {
@@ -386,7 +380,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	}
 	a.total = line{kind: "total"} // contains the groups only
 	for _, l := range a.lines {
-		l.idleTime = max(l.GPUTime-l.Active, 0) // pods that share a GPU may work for more than their GPU time
+		l.idleTime = max(l.GPUTime-l.Active, 0) // pods that share a GPU may be active for more than their GPU time
 		a.total.Add(&l.Charge)
 		a.total.idleCost, a.total.idleTime = a.total.idleCost+l.idleCost, a.total.idleTime+l.idleTime
 	}
@@ -396,7 +390,6 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// idleColumns returns the columns of the answer about use without work.
 func (q *question) idleColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"idle_mj", "IDLE KWH", print.Energy, func(l *line) any { return l.Idle }},

@@ -10,29 +10,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is a period in which a GPU stays in one place. Every filed hour in this period contains the
-// GPU.
+// Stay is a period in which a GPU stays in one place. The GPU is in every filed hour of this period.
 type Stay struct {
-	// GPU contains the attributes of the place, and the energy and errors during the stay.
+	// GPU contains the place of the GPU, and its energy and errors during the stay.
 	table.GPU
 	// Start is the event at the start of the stay: seen, moved or returned.
 	Start string
 	// First and Last are the times of the first and the last scrape in the stay. LastHour is the last hour of the stay.
 	First, Last, LastHour time.Time
-	// MissingSince is the first filed hour in which the GPU was no longer in this place. It is zero while the GPU is in
-	// this place.
+	// MissingSince is the first filed hour in which the GPU was no longer in this place. It is zero while the GPU is
+	// there.
 	MissingSince time.Time
-	// End is the cause of the end of the stay: moved, replaced, silent or lost. It is empty while the
-	// GPU is in this place.
+	// End explains why the stay ended: moved, replaced, silent or lost. It is empty while the GPU is in this place.
 	End string
-	// NextBoard is the next stay of another board in this place. NextPlace is the next stay of this GPU. Each is nil if
-	// there is no such stay.
+	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of this GPU. Each is
+	// nil if there is no such stay.
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, sorted by time.
 	XIDHours []table.GPU
 }
 
-// boardOf returns the name of a board. The name is the serial number or, if that is unknown, the UUID of the GPU.
+// boardOf returns the serial number of a board. If that is unknown, it returns the UUID of the GPU.
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
 // stays reads the stays of GPUs, sorted by start.
@@ -56,15 +54,13 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts contains parts of stays. An hour in which the GPU was missing separates two parts, even if that hour was not
-// filed.
+// parts contains parts of stays. A part ends when the GPU is missing for an hour, even if that hour is not filed.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
 }
 
-// add adds a row, which describes a GPU in one hour or in consecutive hours. Hours in an archive may end after the end
-// of the query.
+// add adds a row about a GPU in one hour or in consecutive hours. In an archive, these hours may end after the query.
 func (p *parts) add(row books.Row, until time.Time) {
 	g := row.GPU
 	if g.Scrapes == 0 || g.First.After(until) {
@@ -92,7 +88,7 @@ func (p *parts) add(row books.Row, until time.Time) {
 	p.all = append(p.all, s)
 }
 
-// stays joins the parts into stays, and sets the ends of the stays.
+// stays joins the parts of each stay, and sets when and how the stays end.
 func (p *parts) stays(ctx context.Context, source books.Source, until time.Time) ([]*Stay, error) {
 	c := &calendar{source: source, until: until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
 	all, err := c.join(ctx, p.all)
@@ -113,7 +109,7 @@ func newStay(g table.GPU, start string) *Stay {
 	return s
 }
 
-// add adds a reading in the same place. Attributes may become known during a stay.
+// add adds a reading in the same place. It sets attributes that were unknown before.
 func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
 	s.Last = later(s.Last, g.Last)
@@ -149,21 +145,19 @@ func (s *Stay) join(next *Stay) {
 	s.XIDHours = xids
 }
 
-// moved reports whether two readings of a GPU are from different places. An unknown attribute does not count as a
-// difference.
+// moved reports whether two readings of a GPU are from different places. Unknown attributes are not compared.
 func moved(a, b table.GPU) bool {
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
 	return a.Cluster != b.Cluster || a.Node != b.Node || differ(a.SystemUUID, b.SystemUUID) || differ(a.ChassisSerial, b.ChassisSerial) ||
 		differ(a.ChassisSlot, b.ChassisSlot) || differ(a.PCIBusID, b.PCIBusID)
 }
 
-// span is a period in which the hours of a cluster are searched.
 type span struct {
 	cluster     string
 	from, until time.Time
 }
 
-// calendar caches the filed hours and the silent nodes that were read.
+// calendar remembers the filed hours and the silent nodes that were read.
 type calendar struct {
 	source books.Source
 	until  time.Time
@@ -171,14 +165,14 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// These are the causes for the end of a stay after which the GPU is in no place. The cause is silent if no GPU of the
-// node is scraped, and lost otherwise.
+// silent is the cause if no GPU of the node is scraped after a stay, and lost is the cause if another one is. In both
+// cases the GPU is in no place.
 const silent, lost = "silent", "lost"
 
-// replaced is the cause for the end of a stay if another board is now in the place.
+// replaced is the cause if another board is now in the place.
 const replaced = "replaced"
 
-// filed returns the first filed hour of a cluster in a period, or zero if no hour is filed.
+// filed returns the first filed hour of a cluster in a period. It returns zero if no hour is filed.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil
@@ -216,7 +210,6 @@ func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err er
 	return all, nil
 }
 
-// place identifies a place of a GPU.
 type place struct{ cluster, node, machine, address string }
 
 // end sets how and when each stay ended.
@@ -244,7 +237,7 @@ func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	return nil
 }
 
-// cause returns the cause for the end of a stay, or an empty text if the stay has not ended.
+// cause returns why a stay ended. It returns "" if the stay has not ended.
 func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	soon := earlier(s.MissingSince.Add(time.Hour), c.until)
 	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }

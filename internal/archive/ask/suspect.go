@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// suspected describes a board, and the parts that its faults follow.
+// suspected describes a board. It contains the parts that the board's faults follow.
 type suspected struct {
 	name, serial string
 	suspect      string // parts that may be faulty, none or unknown
@@ -27,8 +27,8 @@ type suspected struct {
 	last         time.Time // time of the last fault
 }
 
-// suspectColumns contains the columns of the answer about boards and the parts that their faults
-// follow. Days are printed as faulty/all.
+// suspectColumns contains columns for boards, and for the parts that their faults follow. Days are printed as
+// faulty/all.
 var suspectColumns = columns[suspected]{
 	{"name", "", print.Text, func(s suspected) any { return s.name }},
 	{"serial", "SERIAL", print.Text, func(s suspected) any { return s.serial }},
@@ -45,7 +45,6 @@ var suspectColumns = columns[suspected]{
 	{"last_fault", "LAST FAULT", print.Time, func(s suspected) any { return s.last }},
 }
 
-// daysColumn returns the column for a sample.
 func daysColumn(name, title string, of int) column[suspected] {
 	return column[suspected]{name, title, print.Text, func(s suspected) any {
 		if s.days == nil {
@@ -55,7 +54,7 @@ func daysColumn(name, title string, of int) column[suspected] {
 	}}
 }
 
-// suspect reports whether the faults of boards follow the board, its slot or its node.
+// suspect reports whether faults follow a board, its slot or its node.
 func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -83,8 +82,7 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// suspects returns the rows for the boards that have a name, and advice on how to collect more
-// evidence.
+// suspects returns a row for each board of the given name. Notices explain how to collect more evidence.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
 	var all []suspected
 	var notices []string
@@ -129,7 +127,6 @@ func boardsIn(rows []books.Row) [][]books.Row {
 	return all
 }
 
-// gather collects the rows of a sequence.
 func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	for row, err := range all {
 		if err != nil {
@@ -140,28 +137,27 @@ func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	return rows, nil
 }
 
-// fails reports whether a GPU failed in an hour. This is the case if the GPU was lost, or if its
-// memory errors or an XID show a hardware fault.
+// fails reports whether a GPU failed in an hour: the driver lost the GPU, or its memory errors or an XID show a
+// hardware fault.
 func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }
 
-// sample counts the days of GPUs, and the days with a fault. Several faults on one day usually
-// have the same cause.
+// sample counts the days of GPUs, and the days with a fault. It counts days because faults on the same day usually have
+// the same cause.
 type sample struct{ faulty, days int }
 
 func (s sample) String() string { return fmt.Sprintf("%d/%d", s.faulty, s.days) }
 
 func (s sample) and(other sample) sample { return sample{s.faulty + other.faulty, s.days + other.days} }
 
-// stayDay identifies a day of a GPU in a place.
 type stayDay struct {
 	place
 	uuid string
 	day  time.Time
 }
 
-// tally contains the days of GPUs in their places, and whether a fault occurred on each day.
+// tally contains the days of GPUs in their places. It is true for days with a fault.
 type tally struct {
 	days map[stayDay]bool
 	last time.Time // hour of the last fault
@@ -183,8 +179,8 @@ func newTally(rows []books.Row) tally {
 	return t
 }
 
-// worst returns the place with the most faulty days. faulty is false if there is no such place. If
-// several places have the same number, worst returns the place with the latest faulty day.
+// worst returns the place with the most faulty days. If several places have the same number, it returns the place with
+// the latest faulty day. faulty is false if no place has a faulty day.
 func (t tally) worst() (worst place, faulty bool) {
 	type score struct {
 		days int
@@ -207,16 +203,14 @@ func (t tally) worst() (worst place, faulty bool) {
 	return worst, faulty
 }
 
-// same reports whether two places are in the same machine. An unknown system UUID does not count as
-// a difference.
+// same reports whether two places are in the same machine. Unknown system UUIDs are not compared.
 func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }
 
-// hardwareXIDs contains the XIDs that indicate hardware faults.
+// hardwareXIDs contains XIDs that indicate hardware faults.
 var hardwareXIDs = xidsWithAlert()
 
-// xidsWithAlert returns the XIDs that raise an alert.
 func xidsWithAlert() (codes []string) {
 	for _, r := range health.Rules {
 		if r.XID != 0 && r.Alert != "" {

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Terminal is the destination for answers.
+// Terminal is where answers are written to.
 type Terminal struct {
 	In       io.Reader // contains the names if a name is "-"
 	Out, Err io.Writer
-	// Colour marks headings and notices. Progress shows the current step, or hides it if the text is
-	// empty.
+	// Colour is set if headings and notices are coloured. Progress shows the current step; an empty text hides it.
 	Colour   bool
 	Progress func(text string)
-	// Program is the name of the program, which begins each error line.
+	// Program is the name of the program. Error lines begin with this name.
 	Program string
 }
 
@@ -26,8 +25,6 @@ func Process(program string, colour bool, progress func(string)) Terminal {
 // slow is the time after which progress is shown.
 const slow = time.Second
 
-// slowProgress returns a function that shows the progress of a slow question, and a function that
-// hides the progress.
 func (t Terminal) slowProgress() (show func(text string), hide func()) {
 	if t.Progress == nil {
 		return func(string) {}, func() {}

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/truth"
 )
 
-// truthFlags adds the flags for the comparison with the truth from simulated nodes.
 func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.Func("truth", "`file` with the true use of GPUs, such as truth-10s.jsonl from a simulated node; may be repeated. The charges from --from to --to are compared with the truth", func(path string) error {
 		o.Truth = append(o.Truth, path)
@@ -23,7 +22,7 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` at which the record was scraped, for --truth")
 }
 
-// compared contains the filed use and the true use of a GPU, or of one owner on this GPU.
+// compared contains the filed use and the true use of a GPU, or of one owner on a GPU.
 type compared struct {
 	uuid  string
 	owner truth.Owner // zero for the GPU
@@ -31,7 +30,7 @@ type compared struct {
 	known *truth.Use // nil if the truth does not contain the GPU
 }
 
-// truthColumns contains the columns of the answer that compares an archive with the truth.
+// truthColumns contains columns for the comparison of an archive with the truth.
 var truthColumns = columns[compared]{
 	{"uuid", "GPU", print.Text, func(c compared) any { return c.uuid }},
 	{"namespace", "NAMESPACE", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Scope) }},

@@ -26,8 +26,7 @@ func open(t *testing.T, path string) *manifest.Manifest {
 	return m
 }
 
-// TestFile checks that the last line about each filed hour is found after a crash that cuts a line
-// at any byte.
+// TestFile cuts the manifest at each byte, as a crash would do. The last complete line of each hour must be found.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	first, second, next := sinktest.Hour(noon, 7), sinktest.Hour(noon, 9), sinktest.Hour(noon.Add(time.Hour), 5)
@@ -66,7 +65,6 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestMemory checks the manifest without a file.
 func TestMemory(t *testing.T) {
 	var m manifest.Manifest
 	h := sinktest.Hour(noon, 7)
@@ -80,8 +78,7 @@ func TestMemory(t *testing.T) {
 	check(t, m.Close())
 }
 
-// TestInvalid checks that the error about an invalid file contains the line, and that the file is
-// not changed.
+// TestInvalid checks that the error for an invalid file contains the invalid line, and that the file is not changed.
 func TestInvalid(t *testing.T) {
 	for _, text := range []string{"x\n", "{}\n", "\n", `{"cluster": "east", "hour": "noon", "revision": 1, "digest": "x"}` + "\n", "\x00\x00\n{"} {
 		path := filepath.Join(t.TempDir(), "filed")

@@ -28,7 +28,6 @@ import (
 
 var check = fatal.If
 
-// line is an event that was sent.
 type line struct {
 	Table, ID, Event, Serial, Node string
 	Time                           time.Time
@@ -49,7 +48,7 @@ func lines(t *testing.T, text []byte) (all []line) {
 	return all
 }
 
-// receiver is a webhook that fails for its first requests, and rejects the events of one board.
+// receiver is a webhook. Its first requests fail, and it rejects the events of one board.
 type receiver struct {
 	*testing.T
 	down   int
@@ -75,7 +74,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.got = append(r.got, got...)
 }
 
-// drawn returns the events of boards in a drawn history, from the second day on.
+// drawn returns the events of boards in a random history, from the second day on.
 func drawn(p *foldtest.Places) (all []string) {
 	add := func(at time.Time, event, serial, node string) {
 		if !at.Before(p.Start.Add(lookback)) {
@@ -99,8 +98,8 @@ func drawn(p *foldtest.Places) (all []string) {
 	return all
 }
 
-// TestPush files a drawn history and sends its events every few hours to a webhook and a file. The webhook fails at
-// first, and the pusher that writes the file restarts. Both outlets must receive each event exactly once.
+// TestPush sends the events of a random history to a webhook and to a file, every few hours. The webhook fails at
+// first, and the pusher that writes the file restarts. The webhook and the file must receive each event exactly once.
 func TestPush(t *testing.T) {
 	p := foldtest.DrawPlaces(3, time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), true)
 	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "moves.jsonl")
@@ -171,8 +170,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestConfig checks the errors about invalid flags, and about a file that contains other data than events. Such
-// a file must not be changed.
+// TestConfig checks the errors for invalid flags, and for a file that contains data other than events. Such a file must
+// not be changed.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

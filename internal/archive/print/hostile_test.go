@@ -15,11 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// acts contains the characters that affect a terminal or the adjacent text, as defined by Unicode: controls, format
-// characters such as direction marks, and line and paragraph separators.
+// acts contains the characters that can change a terminal or the text next to them, as defined by Unicode: controls,
+// format characters such as direction marks, and line and paragraph separators.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
-// page writes an answer that contains a label in all places where labels can occur.
+// page writes an answer in which the label occurs everywhere where a label can occur.
 func page(t *testing.T, format, label string) string {
 	t.Helper()
 	a := print.Answer{
@@ -37,7 +37,7 @@ func page(t *testing.T, format, label string) string {
 	return out.String()
 }
 
-// TestHostile checks that no format writes characters from labels that affect a terminal, and that labels add no lines.
+// TestHostile checks that no format writes the control characters in a label, and that no label adds a line.
 func TestHostile(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "json"} {
 		lines := strings.Count(page(t, format, "S1"), "\n")
@@ -70,7 +70,7 @@ func checkText(t *testing.T, format, label string, lines int) {
 	}
 }
 
-// TestSame checks that JSON contains the values of all labels unchanged.
+// TestSame checks that JSON contains each label unchanged.
 func TestSame(t *testing.T) {
 	const label = "S\x1b[31m\u202e\U000e0001\u2028<é"
 	var got struct{ Rows []struct{ Serial string } }
@@ -79,18 +79,18 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6: backslash escapes, entities,
-// code spans, emphasis, links, images, autolinks and raw HTML), or a closing sequence of a heading. It also matches the
-// characters of GitHub's tables, strikethrough and autolinks.
+// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6), or the closing sequence of
+// a heading. The inline elements are backslash escapes, entities, code spans, emphasis, links, images, autolinks and
+// raw HTML. It also matches the characters of tables, strikethrough and autolinks on GitHub.
 var opens = regexp.MustCompile("[&`*_\\[\\]!<>|~#$@]|(?i:https?://|ftp://|www\\.)")
 
 // block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes and lists.
 var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 
-// checkMarkdown checks that a text in Markdown shows a label unchanged.
+// checkMarkdown checks that Markdown shows a label unchanged.
 func checkMarkdown(t *testing.T, text, label string) {
 	t.Helper()
-	var shown, bare strings.Builder // bare contains a blank in place of each escaped character
+	var shown, bare strings.Builder // has a blank in place of each escaped character
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", text[i+1]) >= 0 {
 			i++
@@ -116,7 +116,7 @@ var markdownLabels = []string{
 	"1. one", "12) two", "---", "***", "===", "```", "~~~", "[a]: /b", "[^1]", "<!-- c -->", "$x$", "|---|", "a <b", "00000018:01:00.0",
 }
 
-// TestMarkdown checks that a label remains text in a heading, a cell and a notice.
+// TestMarkdown checks that no label changes the layout of a heading, a cell or a notice.
 func TestMarkdown(t *testing.T) {
 	for _, label := range markdownLabels {
 		lines := strings.Split(page(t, "markdown", label), "\n")
@@ -135,7 +135,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// FuzzMarkdown checks that any printable label remains text.
+// FuzzMarkdown checks that no printable label is read as Markdown.
 func FuzzMarkdown(f *testing.F) {
 	for _, label := range markdownLabels {
 		f.Add(label)
@@ -153,7 +153,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// TestFormulas checks that no text in CSV is a spreadsheet formula, and that numbers are unchanged.
+// TestFormulas checks that no label in CSV is a spreadsheet formula, and that numbers are unchanged.
 func TestFormulas(t *testing.T) {
 	for label, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",

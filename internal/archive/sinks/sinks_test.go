@@ -30,7 +30,7 @@ import (
 
 var check = fatal.If
 
-// parsed returns a flag set that has parsed the arguments, and its options.
+// parsed parses the arguments, and returns the flag set and its options.
 func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	t.Helper()
 	fs, o := flag.NewFlagSet("", flag.ContinueOnError), new(sinks.Options)
@@ -40,7 +40,7 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	return fs, o
 }
 
-// states contains the fields of options that no flag sets.
+// states lists the fields of options that no flag sets.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
 // TestURLs checks that a URL has the same effect as the flags of its sink, and that flags set the defaults for its
@@ -92,8 +92,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestSecretOfAnotherPlace checks that a secret in flags is used for the place that flags name. It is used for a URL
-// only if no flag names a place of the same kind.
+// TestSecretOfAnotherPlace checks that the secret in a flag is used for the place that the flags name. The secret is
+// used for a URL only if no flag names a place of this kind.
 func TestSecretOfAnotherPlace(t *testing.T) {
 	for _, tt := range []struct {
 		url  string
@@ -117,7 +117,7 @@ func TestSecretOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that errors about URLs name the flag, the problem and a solution.
+// TestInvalid checks that the error for an invalid URL contains the flag, the problem and a solution.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
 	for text, want := range map[string]string{
@@ -162,8 +162,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that no error, name or label of a place contains a password from its URL. No server listens on the
-// addresses.
+// TestSecrets checks that passwords in a URL do not occur in the errors, the name and the label of the place. No server
+// listens on these addresses.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
@@ -215,7 +215,7 @@ func uses(t *testing.T, p sinks.Place) (texts []string) {
 	return append(texts, fmt.Sprint(err))
 }
 
-// TestNames checks the names of places, and that a place that is given twice is an error.
+// TestNames checks the names of places. Naming a place twice must be an error.
 func TestNames(t *testing.T) {
 	fs, o := parsed(t, "--folder=a", "--stdout=json")
 	places, err := o.Places(fs, []string{"file:b", "https://h/1", "https://h/2", "stdout:json?table=charges", "file:///c", "s3://b"})
@@ -247,7 +247,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLayout checks that a place for serial numbers does not keep events, and is not read, pruned or renamed. Other
+// TestLayout checks that a place for serial numbers does not store events, and cannot be read, pruned or renamed. Other
 // places of the same kind may have another layout.
 func TestLayout(t *testing.T) {
 	fs, o := parsed(t)
@@ -269,7 +269,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestKinds checks that every kind has a valid example, a flag, and a reason if it cannot be read.
+// TestKinds checks that each kind of place has a valid example and a flag. A kind that cannot be read must have a
+// reason.
 func TestKinds(t *testing.T) {
 	for _, k := range sinks.Kinds() {
 		fs, o := parsed(t)

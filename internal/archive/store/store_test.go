@@ -119,8 +119,8 @@ func sorted(all []fold.Series) []fold.Series {
 	return all
 }
 
-// FuzzDecode checks that the decoder and encoding/json return the same series for a response that both accept. It also
-// checks that the result does not depend on the size of the pieces in which the response is read.
+// FuzzDecode checks that the decoder and encoding/json return the same series for a response that both accept. The
+// result must not depend on the size of the pieces in which the response is read.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
 	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRandomDecimals checks that numbers are parsed in the same way as strconv parses them.
+// TestRandomDecimals checks that the decoder and strconv return the same value for random numbers.
 func TestRandomDecimals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {
@@ -174,7 +174,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// matches evaluates the matcher of a shard in the same way as Prometheus.
+// matches reports whether the matcher of a shard matches a UUID. It evaluates the matcher as Prometheus does.
 func matches(t *testing.T, shard Shard, uuid string) bool {
 	t.Helper()
 	operator, pattern, found := strings.Cut(string(shard), `"`)
@@ -210,7 +210,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestRefused checks the errors for a rejected query and for invalid flags.
+// TestRefused checks the errors for rejected queries and for invalid flags.
 func TestRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tenant", http.StatusUnauthorized)
@@ -228,9 +228,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLastDescriptions checks that the descriptions of units are returned with the times of their last samples, and
-// that descriptions from the previous hour are omitted. A description that lasted less than a minute has the earliest
-// possible time.
+// TestLastDescriptions checks that the descriptions of units are returned with the times of their last samples.
+// Descriptions from the previous hour must be omitted. A description that existed for less than a minute must have the
+// earliest possible time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

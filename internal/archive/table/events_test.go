@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that a snapshot appears only in the table of snapshots, and that events with rejected times are
+// TestEventRows checks that snapshots are rows of another table than events, and that events with rejected times are
 // marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
@@ -50,8 +50,8 @@ func TestEventRows(t *testing.T) {
 	}
 }
 
-// TestNewMonths checks that a request with an event in every month since 2015 has rows in only four months: the month
-// of its arrival, the previous month, and two others.
+// TestNewMonths sends an event for every month since 2015 in one request. Only four months may get rows: the month of
+// the arrival, the previous month, and two others.
 func TestNewMonths(t *testing.T) {
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
 	var events []event.Event
@@ -68,8 +68,8 @@ func TestNewMonths(t *testing.T) {
 	}
 }
 
-// TestCheckCluster checks names against the limit of file systems. The name of a folder is "cluster=" followed by
-// the escaped name.
+// TestCheckCluster checks that long names of clusters are rejected. A name is escaped and becomes the name of a folder
+// after "cluster=", so the file system limits its length.
 func TestCheckCluster(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLabels checks the text of labels, and that LabelIn returns the value of each label in this text.
+// TestLabels checks that LabelIn finds the value of each label in the text of all labels.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	tests := map[string]struct {

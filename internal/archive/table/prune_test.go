@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSetPruned checks that a pruned hour keeps the reason for its gaps. This also applies to an hour that an earlier
-// version filed without a reason.
+// TestSetPruned checks that a pruned hour keeps the reason for its gaps, even if an earlier version filed the hour
+// without a reason.
 func TestSetPruned(t *testing.T) {
 	for _, tt := range []struct {
 		state        table.State

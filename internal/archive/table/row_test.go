@@ -14,8 +14,7 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fill sets each field of a row to a different value, and returns the values as text. The keys are
-// the names that [field] returns.
+// fill sets each field of a row to a different value. It returns the values as text, by the names that [field] returns.
 func fill(row reflect.Value) map[string]string {
 	values := make(map[string]string)
 	for i := range row.NumField() {
@@ -38,7 +37,7 @@ func fill(row reflect.Value) map[string]string {
 	return values
 }
 
-// field returns the part of the name that a field and its column share, such as gpu for GPUTime and gpu_ms.
+// field returns the part that the names of a field and its column share, such as gpu for GPUTime and gpu_ms.
 func field(name string) string {
 	for _, unit := range []string{"Time", "_mj", "_ms", "_seen"} {
 		name = strings.TrimSuffix(name, unit)
@@ -53,8 +52,8 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// TestFields checks that the column with the corresponding name contains the value of each field. The cluster and the
-// hour of a row come from the [table.Hour], and charges have no model.
+// TestFields checks that the value of each field is in the column with the same name. The cluster and the hour of a row
+// come from the [table.Hour], and charges have no model.
 func TestFields(t *testing.T) {
 	var gpu table.GPU
 	var charge table.Charge
@@ -84,7 +83,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestAmounts checks that Add and Clear change all integers of a charge, but not its texts and times.
+// TestAmounts checks that Add and Clear change all integers of a charge, but not its strings and times.
 func TestAmounts(t *testing.T) {
 	var one table.Charge
 	fill(reflect.ValueOf(&one).Elem())
@@ -114,8 +113,7 @@ func TestAmounts(t *testing.T) {
 }
 
 // TestVanishedCharge checks the correction of a charge that no longer exists. The correction must contain the team and
-// workload of the charge, so that they are billed less. A correction without a team would reduce the bill for pods
-// without a team.
+// the workload of the charge. Without the team, the bill of the team would stay too high.
 func TestVanishedCharge(t *testing.T) {
 	filed := table.Charge{
 		Node: "gpu-1", UUID: "GPU-1", Serial: "1", Namespace: "ml", Pod: "train-0", PodUID: "u", WorkloadKind: "Job", WorkloadName: "train", WorkloadUID: "w",

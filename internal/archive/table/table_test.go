@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDigest checks that an hour without units has the same digest as in earlier versions, where active_ms was the last
-// column of charges. It also checks that a unit changes the digest.
+// TestDigest checks that an hour without units has the same digest as in earlier versions. In these versions, active_ms
+// was the last column of charges. A unit must change the digest.
 func TestDigest(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []table.Charge{
 		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},

@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// began is the start of the simulations.
+// began is the time of the first scrape in the simulations.
 var began = time.Date(2026, 10, 1, 12, 30, 0, 0, time.UTC)
 
-// file writes a row every ten seconds. Each GPU uses 100 W from the start. Pod a holds GPU-1 from the start. Pod b uses
-// 40 W of the same GPU from minute 40 to minute 50, and its account is listed until minute 51.
+// file writes a row every ten seconds. From the start, each GPU uses 100 W, and pod a holds GPU-1. Pod b uses 40 W of
+// GPU-1 from minute 40 to minute 50, and is listed until minute 51.
 func file(t *testing.T, minutes int, change func(second int, row string) string) string {
 	t.Helper()
 	var rows strings.Builder
@@ -44,14 +44,14 @@ func file(t *testing.T, minutes int, change func(second int, row string) string)
 	return path
 }
 
-// hour returns the nth hour of the day in UTC, with a scrape each minute.
+// hour returns the given hour of the day in UTC, with a scrape each minute.
 func hour(n int) truth.Period {
 	start := began.Truncate(24 * time.Hour).Add(time.Duration(n) * time.Hour)
 	return truth.Period{From: start, Until: start.Add(time.Hour), Scrape: time.Minute}
 }
 
-// TestRead checks the use in each hour, and the bounds of the use. The last scrape before the start or end of an hour
-// contains the use until up to 70 seconds before that time.
+// TestRead checks the use in each hour, and its bounds. The last scrape before an hour starts or ends can be up to 70
+// seconds old.
 func TestRead(t *testing.T) {
 	path := file(t, 100, nil)
 	const ml, w = "ml", int64(1000)
@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 		period truth.Period
 		want   map[string]*truth.GPU
 	}{
-		// In the first hour the exporter may be scraped late. The pods begin in this hour, so the use of each pod may
+		// In the first hour, the first scrape may be late. The pods begin in this hour, so the use of each pod may
 		// differ by up to 12 seconds at the highest power.
 		{hour(12), map[string]*truth.GPU{
 			"GPU-1": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{a: {
@@ -73,8 +73,7 @@ func TestRead(t *testing.T) {
 			}}},
 			"GPU-2": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{unit: {between(100, 1800-70-70, 1800, 1800).Widen(12 * 100 * w), truth.Range{}.Widen(12_000)}}},
 		}},
-		// Pod b begins and ends in this hour. Pod b begins 40 minutes after the start of the
-		// simulation.
+		// Pod b begins and ends in this hour, from minute 40 of the simulation to minute 50.
 		{hour(13), map[string]*truth.GPU{
 			"GPU-1": {between(100, 3600-70, 3600, 3600+70), map[truth.Owner]truth.Use{
 				a: {between(60, 3600-70, 3600, 3600+70), held(3600-70, 3600, 3600+70)},
@@ -91,7 +90,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a file is rejected if it lacks a row, its beginning or its end.
+// TestMissing checks that a file is rejected if a row, the beginning or the end is missing.
 func TestMissing(t *testing.T) {
 	without := func(from, to int) func(int, string) string {
 		return func(s int, row string) string {
@@ -122,7 +121,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestSimnode compares the true use in a simulated node's file with the node's history of every step.
+// TestSimnode compares the true use in the file of a simulated node with the node's own history.
 func TestSimnode(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	check(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// TestBrowser opens the pages in a real Chromium; see tools/page-check/archive.mjs. It needs the packages of
+// TestBrowser opens the pages in Chromium (see tools/page-check/archive.mjs). It needs the packages of
 // tools/page-check, and Chromium at the path in $CHROMIUM or where Debian installs it.
 func TestBrowser(t *testing.T) {
 	chromium := os.Getenv("CHROMIUM")

@@ -20,22 +20,22 @@ import (
 	"time"
 )
 
-// groupsOf contains the groups of each user.
 var groupsOf = map[string][]string{
 	"alice": {"users-a"}, "bob": {"users-b"}, "both": {"users-a", "users-b"}, "carol": {"staff", "finance"}, "comma": {"x,finance"}, "eve": {},
 }
 
-// issuer is a minimal OpenID Connect provider: the authorization code flow of OpenID Connect Core 1.0, section 3.1. A user logs in
-// with the cookie login. As in Dex, tokens contain groups only if the client requests the scope groups.
+// issuer is a minimal OpenID Connect provider. It implements the authorization code flow of OpenID Connect Core 1.0,
+// section 3.1. The cookie login names the user. As in Dex, tokens contain groups only if the client requests the scope
+// groups.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey
 
 	mu    sync.Mutex
-	codes map[string]map[string]any // claims of each code that has not been used yet
+	codes map[string]map[string]any // claims for each unused code
 }
 
-// newIssuer starts an issuer for a client with the given redirect URL, and returns the URL of the issuer.
+// newIssuer starts an issuer, and returns its URL. The only client has the given redirect URL.
 func newIssuer(t *testing.T, callback string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -70,7 +70,7 @@ func (i *issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	}}})
 }
 
-// authorize redirects the user that the cookie names to the client with a code.
+// authorize sends the user that the cookie names back to the client with a code.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query, login := r.URL.Query(), ""
 	if cookie, err := r.Cookie("login"); err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// limited returns answers that calls the given function to answer a question.
+// limited returns answers that call the given function for each question.
 func limited(answer func(context.Context, ask.Request) (*ask.Reply, error)) *answers {
 	return &answers{ask: answer, now: time.Now, turns: semaphore.NewWeighted(maxQuestions), kept: make(map[string]kept)}
 }
@@ -40,7 +40,7 @@ func TestKept(t *testing.T) {
 	})
 }
 
-// TestKeptRows checks that the number of rows of cached answers is limited.
+// TestKeptRows checks that the cache keeps a limited number of rows.
 func TestKeptRows(t *testing.T) {
 	a := limited(func(context.Context, ask.Request) (*ask.Reply, error) { return rows(maxRows - 1), nil })
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -57,8 +57,8 @@ func TestKeptRows(t *testing.T) {
 	}
 }
 
-// TestLimits checks the limits for time, rows and concurrent questions, and that a question is cancelled when its
-// client disconnects.
+// TestLimits checks the limits for time, rows and concurrent questions. A question must be cancelled when its client
+// disconnects.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := limited(func(ctx context.Context, r ask.Request) (*ask.Reply, error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// TestFromBillToBoard follows the links from a line of a statement to the hours of its pod or unit, and from these
-// hours to the board. The hours must lie in the period of the statement. The page must show the command that
-// explains these hours on the node.
+// TestFromBillToBoard follows the links from each line of a statement to the hours of a pod or unit, and from there to
+// the board. The hours must lie in the period of the statement. The page must show the command that explains these
+// hours on the node.
 func TestFromBillToBoard(t *testing.T) {
 	path := archive(t, func(h *table.Hour) {
 		for i := range h.Charges {
@@ -51,8 +51,8 @@ func TestFromBillToBoard(t *testing.T) {
 	}
 }
 
-// linksTo returns the links of a page that lead to paths with a prefix. The links are relative to the root of the site.
-// Each link must lead to a page.
+// linksTo returns the links of a page to paths with the given prefix, relative to the root of the site. It fails if a
+// link leads to no page.
 func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string) {
 	t.Helper()
 	r := get(t, h, page)
@@ -74,8 +74,8 @@ func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string)
 	return links
 }
 
-// TestUsersOfBoard compares the chart that shows the energy of each user of a board with the sums in the table below
-// the chart.
+// TestUsersOfBoard compares the bars of the chart with the table below it. Both show the energy of each user of a
+// board.
 func TestUsersOfBoard(t *testing.T) {
 	n := 0
 	h := pages(t, web.Config{Pages: true, Settings: settings(t)}, archive(t, func(h *table.Hour) {

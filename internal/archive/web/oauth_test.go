@@ -46,7 +46,7 @@ type oauth struct {
 	proxy, archive string // URLs of the proxy and the archive
 }
 
-// documented returns the flags of a command in docs/web.md. It replaces some of their values by values for the test.
+// documented returns the flags of a command in docs/web.md, and replaces some of their values.
 func documented(t *testing.T, command string, values map[string]string) (flags []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/web.md")
@@ -78,7 +78,8 @@ func documented(t *testing.T, command string, values map[string]string) (flags [
 	return flags
 }
 
-// openOAuth starts the archive and oauth2-proxy with the documented flags and some additional flags.
+// openOAuth starts the archive and oauth2-proxy. Both get the documented flags, and oauth2-proxy also gets the given
+// flags.
 func openOAuth(t *testing.T, flags ...string) oauth {
 	t.Helper()
 	folder := os.Getenv(oauthEnv)
@@ -111,7 +112,7 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	return oauth{proxy: "http://" + proxy, archive: "http://" + archive}
 }
 
-// echoHeaders writes the headers that name the user of a request. For /echo/slow, it first waits for 35 seconds.
+// echoHeaders writes the headers that name the user of a request. It waits for 35 seconds before it answers /echo/slow.
 func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/echo/slow" {
 		select {
@@ -127,13 +128,14 @@ func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browser is a client with cookies that connects from an address. expires is the lifetime of the proxy's session.
+// browser is a client that keeps cookies and connects from a certain address. expires is the lifetime of its session
+// with the proxy.
 type browser struct {
 	http.Client
 	expires time.Duration
 }
 
-// open returns a browser. login is the user that the issuer logs in, or empty if no user logs in.
+// open returns a browser in which the given user is logged in at the issuer. If login is empty, no user is logged in.
 func (o oauth) open(t *testing.T, login string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -173,10 +175,10 @@ func (b *browser) get(t *testing.T, page string, header http.Header) (status int
 	return response.StatusCode, string(text)
 }
 
-// podsPage is the page that lists the pods of each team in the drawn books.
+// podsPage lists the pods of each team in the random books.
 const podsPage = "/statement/2026-10?by=team,pod&o=csv"
 
-// sees checks that a response contains the pods of the given teams and no names of other teams.
+// sees checks that a response contains the pods of the given teams, and no names of other teams.
 func sees(t *testing.T, body string, teams ...string) {
 	t.Helper()
 	for _, team := range []string{"a", "b", "c", "d"} {
@@ -192,7 +194,7 @@ func sees(t *testing.T, body string, teams ...string) {
 	}
 }
 
-// forged contains headers with which a client may pretend to be a member of the group finance.
+// forged contains headers that pretend that the client is a member of the group finance.
 var forged = map[string]http.Header{
 	"other group":  {"X-Forwarded-Groups": {"finance"}},
 	"two headers":  {"X-Forwarded-Groups": {"users-a", "finance"}},

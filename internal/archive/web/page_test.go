@@ -17,15 +17,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// hostile contains labels that would change a page if they were not escaped.
+// hostile contains labels that could add elements to a page.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "{{.Version}}", "</td></table>", "\u202eevil\u202c", "مرحبا", strings.Repeat("long", 60), "a&amp;b", "--books=/etc/passwd",
 }
 
-// tags contains the elements that pages may contain.
+// tags lists the elements that pages may contain.
 var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code kbd footer textarea"
 
-// TestHostile checks that no label can add an element, an attribute or a link to a page, and that each label is shown.
+// TestHostile checks that labels appear on pages, and that they add no element, attribute or link.
 func TestHostile(t *testing.T) {
 	for _, label := range hostile {
 		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
@@ -69,7 +69,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that a page loads nothing but its style sheet and contains no inline styles or scripts.
+// TestPolicy checks that a page loads only its style sheet, and contains no inline styles or scripts.
 func TestPolicy(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/nothing/at/all", "/where/none"} {
@@ -98,7 +98,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestSearch checks to which page the search leads for each kind of name.
+// TestSearch checks which page the search opens for each kind of name.
 func TestSearch(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for name, want := range map[string]string{
@@ -122,8 +122,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestList checks the places that are returned for a pasted list, as a page and as CSV, and the maximum length of the
-// list.
+// TestList pastes a list of names, and checks the places that the page and the CSV contain. It also checks the maximum
+// length of the list.
 func TestList(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	post := func(values url.Values) *httptest.ResponseRecorder {
@@ -147,8 +147,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestParameters checks that parameters cannot select files, books or stores, and that flags cannot be given as names
-// of boards.
+// TestParameters checks that parameters cannot select files, books or stores, and that a flag in place of a name is
+// rejected.
 func TestParameters(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for _, page := range []string{
@@ -166,8 +166,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestServed checks the pages through the HTTP server that all programs share. It checks a relative redirect, a list,
-// and the header of the proxy.
+// TestServed checks the pages on the HTTP server that all programs share: a relative redirect, a list, and the header
+// of the proxy.
 func TestServed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

@@ -36,7 +36,7 @@ readers:
   dave: {teams: [team-a], clusters: [east]}
 `
 
-// scoped returns a configuration with the scopes of readers.
+// scoped returns a configuration with a file of readers.
 func scoped(t *testing.T, text string) web.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "readers.yaml")
@@ -44,7 +44,7 @@ func scoped(t *testing.T, text string) web.Config {
 	return web.Config{Pages: true, Settings: settings(t), Readers: path}
 }
 
-// as requests a page through the proxy as a member of a group.
+// as requests a page through the proxy, for a member of a group.
 func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, page, nil)
 	r.RemoteAddr = "10.1.2.3:4567"
@@ -54,7 +54,7 @@ func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
 	return w
 }
 
-// owner is the owner of a drawn charge. Every name contains a mark of the owner's team, so that a page can be searched
+// owner returns a random owner in a team. Every name contains the mark of the team, so that a test can search a page
 // for it.
 func owner(team string) table.Charge {
 	mark := "zq" + team
@@ -70,8 +70,7 @@ func unitOf(team string) table.Charge {
 	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
 }
 
-// drawn files random hours of two clusters. Teams a and b share boards; teams c and d have no
-// reader.
+// drawn files random hours of two clusters. Teams a and b share boards; teams c and d have no reader.
 func drawn(t *testing.T, random *rand.Rand) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -112,7 +111,7 @@ var guesses = []string{
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign returns names of other teams, which a reader may also try.
+// foreign returns names in other teams. A reader may try them.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)
@@ -126,13 +125,13 @@ var (
 	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
-// valid contains parameters for the pages that a reader of teams or namespaces may read.
+// valid contains parameters for the pages that readers with a scope of teams or namespaces may see.
 var valid = map[string][]string{
 	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
 }
 
-// request returns the URL of a random page with parameters. Half of the requests are valid, so that they are answered.
+// request returns the URL of a random page with random parameters. Half of the requests are valid.
 func request(random *rand.Rand, names []string) string {
 	pick := func(of []string) string { return of[random.IntN(len(of))] }
 	values := make(url.Values)
@@ -167,7 +166,7 @@ func request(random *rand.Rand, names []string) string {
 	return path + "?" + values.Encode()
 }
 
-// marksOf returns the texts that must not occur in a response to a reader who may not read the given teams.
+// marksOf returns the marks that must not occur in a response. The reader may see only the given teams.
 func marksOf(teams []string) (marks []string) {
 	for _, team := range teams {
 		marks = append(marks, "zq"+team, "ns-"+team, "team-"+team)
@@ -175,10 +174,9 @@ func marksOf(teams []string) (marks []string) {
 	return marks
 }
 
-// TestOthersHidden requests random pages with random parameters, and checks that no response to a reader contains a
-// team, namespace, pod, workload, unit, user or queue of others. Only names in the request itself may occur. If the
-// request contains such a name, the response must be the same as for a name that does not exist, except for the
-// name itself.
+// TestOthersHidden requests random pages with random parameters. No response may contain a team, namespace, pod,
+// workload, unit, user or queue outside the scope of the reader, except names in the request itself. If the request
+// contains such a name, the response must be the same as for an unknown name.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -217,7 +215,7 @@ func TestOthersHidden(t *testing.T) {
 	}
 }
 
-// sameAsUnknown checks that the response for a mark of another team is the same as for a mark that does not exist.
+// sameAsUnknown checks that the response is the same for a name in another team as for an unknown name.
 func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string) {
 	t.Helper()
 	none := strings.NewReplacer("zq", "zy", "ns-", "nx-", "team-", "tean-").Replace(mark)
@@ -232,7 +230,7 @@ func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string)
 	}
 }
 
-// TestOwnLines checks that readers see the lines of their own team, the sum of all other lines, and the totals.
+// TestOwnLines checks that readers see the lines of their own teams, the sum of all other lines, and the totals.
 func TestOwnLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	h := pages(t, scoped(t, scopes), drawn(t, random))
@@ -288,7 +286,8 @@ func TestOtherClusters(t *testing.T) {
 	}
 }
 
-// TestAssetsHidden checks that a reader of a cluster finds no asset of another cluster by its tag or its serial number.
+// TestAssetsHidden checks that a reader with the scope of one cluster cannot find assets of another cluster, by tag or
+// by serial number.
 func TestAssetsHidden(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := scoped(t, scopes)
@@ -318,8 +317,8 @@ func TestAssetsHidden(t *testing.T) {
 	}
 }
 
-// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only the
-// failures in this cluster.
+// TestFailuresHidden checks that a reader with the scope of a team sees no failures. A reader with the scope of a
+// cluster must see only the failures in this cluster.
 func TestFailuresHidden(t *testing.T) {
 	var all []*table.Hour
 	for n := range 3 {
@@ -353,7 +352,8 @@ func TestFailuresHidden(t *testing.T) {
 	}
 }
 
-// TestIdentity checks how the reader of a request is identified. The header is used only if a trusted proxy sent it and the request contains it exactly once.
+// TestIdentity checks how the reader of a request is identified. The header counts only if a trusted proxy sent it and
+// the request contains it exactly once.
 func TestIdentity(t *testing.T) {
 	h := pages(t, scoped(t, scopes), archive(t, nil))
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))
@@ -388,8 +388,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestCertificate checks that the header is used only if the client presents a verified certificate with the name of
-// the proxy.
+// TestCertificate checks that the header counts only if the client has a verified certificate with the name of the
+// proxy.
 func TestCertificate(t *testing.T) {
 	text := "header: X-User\nproxy: {certificates: [proxy.example.com]}\nreaders: {finance: {all: true}}\n"
 	h := pages(t, scoped(t, text), archive(t, nil))
@@ -413,7 +413,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestAddresses checks that other machines can read pages only with credentials.
+// TestAddresses checks that pages on an address that other machines can reach require credentials.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		config      web.Config
@@ -435,7 +435,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestInvalidReaders checks that a file is rejected if it is invalid or would grant more than it seems to grant.
+// TestInvalidReaders checks that a file is rejected if it is invalid, or if it grants more than it seems to grant.
 func TestInvalidReaders(t *testing.T) {
 	for _, text := range []string{
 		"", "readers: {}", "readers: {alice: {}}", "readers: {alice: {all: true, teams: [a]}}", "readers: {alice: {teams: ['']}}", "readers: {'': {all: true}}", "readers: {'a,b': {all: true}}",
@@ -449,8 +449,8 @@ func TestInvalidReaders(t *testing.T) {
 	}
 }
 
-// TestBrokenSettings checks that a reader with a scope does not see the text of invalid settings in an error. Invalid
-// settings are a fault of the server.
+// TestBrokenSettings checks that an error does not show the content of invalid settings to a reader with a scope.
+// Invalid settings are a fault of the server.
 func TestBrokenSettings(t *testing.T) {
 	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
 		c := scoped(t, scopes)

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestSlowAnswer checks that a question is answered even if it takes longer than the server's timeouts of ten and
-// fifteen seconds. It also checks that a question is cancelled when its client disconnects.
+// TestSlowAnswer checks that a question is answered even if the answer takes longer than the timeouts of the server,
+// ten and fifteen seconds. The question must be cancelled when its client disconnects.
 func TestSlowAnswer(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

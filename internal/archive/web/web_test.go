@@ -29,7 +29,7 @@ import (
 
 var check = fatal.If
 
-// october is the month that the books describe. now is the time of all requests.
+// october is the month of the books. The clock of all requests shows now.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
@@ -39,8 +39,8 @@ const kWh = 3_600_000_000 // mJ
 
 const hours = 30
 
-// archive files hours for two boards in an SQLite database. Board 1 is shared by two teams and moves to another node;
-// board 2 is idle. change may change each hour before it is filed.
+// archive files hours of two boards in an SQLite database. Two teams share board 1, which moves to another node; board
+// 2 is idle. change may change each hour before it is filed.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -79,7 +79,7 @@ func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,2,EUR\n"
 
-// settings writes a file that sets flags of questions, and returns its path.
+// settings writes a configuration file for questions, and returns its path.
 func settings(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func settings(t *testing.T) string {
 	return path
 }
 
-// pages returns a site that serves the pages of an archive.
+// pages serves the pages of an archive.
 func pages(t *testing.T, c web.Config, path string) http.Handler {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -214,8 +214,8 @@ func linesOf(text string) (rows [][]string) {
 	return rows
 }
 
-// TestSameRows checks that each page contains the same rows as the commands that it shows. It also checks that the CSV
-// and JSON of the page equal the output of the first command byte for byte.
+// TestSameRows checks that each page contains the same rows as the commands that it shows. The CSV and JSON of the page
+// must equal the output of the first command.
 func TestSameRows(t *testing.T) {
 	path, config := archive(t, nil), settings(t)
 	h := pages(t, web.Config{Pages: true, Settings: config}, path)
@@ -255,7 +255,7 @@ func TestSameRows(t *testing.T) {
 	}
 }
 
-// TestManySums checks that a question that needs too many sums fails before all these sums are in memory.
+// TestManySums checks that a question that needs too many sums fails before all sums are in memory.
 func TestManySums(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -36,7 +36,7 @@ var noon = sinktest.Noon
 
 var check = fatal.If
 
-// receiver records requests. A script determines its responses to the first requests.
+// receiver records requests. It answers the first requests according to a script.
 type receiver struct {
 	mu       sync.Mutex
 	script   []func(w http.ResponseWriter)
@@ -131,8 +131,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key must accept these arrays. So the
-// second GPU of a board, which is scraped later, must not add a reading.
+// TestGpuid checks the arrays of serial numbers. They must satisfy the unique key of gpuid. If the second GPU of a
+// board is scraped later, the array must contain the board only once.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -162,7 +162,7 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// failing runs a test in a synctest bubble, with a receiver that fails at first.
+// failing runs a test in a synctest bubble, with a receiver whose first responses are scripted.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
@@ -202,7 +202,7 @@ func repeat(n int, step func(w http.ResponseWriter)) (script []func(w http.Respo
 	return script
 }
 
-// TestRetries checks when a batch is sent again, how long the sink waits, and what it reports.
+// TestRetries checks when the sink sends a batch again, how long it waits, and what it reports.
 func TestRetries(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	always := func() error { return nil }
@@ -273,7 +273,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestStop checks that cancelling the context ends a wait between attempts.
+// TestStop checks that a wait between attempts ends when the context is cancelled.
 func TestStop(t *testing.T) {
 	failing(t, repeat(100, answer(503)), func() error { return nil }, func(t *testing.T, s *webhook.Sink, _ *receiver) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -306,7 +306,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the given CAs verify a server, and that a request to a server with an unknown CA is not retried.
+// TestTLS checks that the given CAs verify the server. If the CA of the server is unknown, the sink must not try again.
 func TestTLS(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewTLSServer(r)
@@ -346,7 +346,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestOpen checks that an invalid configuration causes an error without a secret.
+// TestOpen checks the errors for an invalid configuration. They must contain no secret.
 func TestOpen(t *testing.T) {
 	token := write(t, "secret\n")
 	tests := []struct {
@@ -387,8 +387,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestComplete checks, for batches of any size, that all rows arrive once and in order. The last row must be the row of
-// the manifest, which must contain the numbers of the other rows.
+// TestComplete checks, for batches of 1 to 19 rows, that all rows arrive once. The last row must be the row of the
+// manifest, with the number of rows in each table.
 func TestComplete(t *testing.T) {
 	h := sinktest.Hour(noon, 7)
 	for range 5 {
@@ -421,8 +421,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestAppend checks the batches in which rows of events are sent. A failed batch must have the same key when it is sent
-// again, and the error must contain the reason if the timeout expires first.
+// TestAppend checks the batches of events. A failed batch must have the same key when it is sent again. If the timeout
+// ends first, the error must contain the reason.
 func TestAppend(t *testing.T) {
 	fails := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	r := &receiver{script: []func(http.ResponseWriter){nil, fails}}
