@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
@@ -96,16 +97,20 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands on
-// the hours page. After that, all hours must be complete in both sinks.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands that
+// the hours page shows, in a different working directory from the archive. Afterwards all hours must be complete in both
+// sinks. The commands sign the chain of the archive.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
 	f.hidden = func(labels map[string]string, at time.Time) bool {
 		return lost[labels["node"]] && at.After(noon.Add(time.Hour)) && at.Before(noon.Add(2*time.Hour+time.Second))
 	}
-	folder, file := filepath.Join(t.TempDir(), "it's a folder"), filepath.Join(t.TempDir(), "gpuledger.db")
-	flags := []string{"--folder=" + folder, "--to=sqlite:" + file, "--cluster=east"}
+	dir := t.TempDir()
+	folder, file := filepath.Join(dir, "it's a folder"), filepath.Join(dir, "gpuledger.db")
+	sinktest.KeyFiles(t, filepath.Join(dir, "chain.pem"), filepath.Join(dir, "public.pem"))
+	flags := []string{"--folder=it's a folder", "--to=sqlite:gpuledger.db", "--cluster=east", "--chain.key=chain.pem", "--chain.publish=file:checkpoints.jsonl"}
+	t.Chdir(dir)
 	check := func(want string) {
 		t.Helper()
 		s, err := books.OpenFolder(t.Context(), folder)
@@ -119,6 +124,8 @@ func TestCommandsOfHours(t *testing.T) {
 	}
 	run := func(command string) {
 		t.Helper()
+		t.Chdir("/")
+		defer t.Chdir(dir)
 		c, err := Parse(wordsOf(t, command))
 		if err == nil {
 			err = Once(t.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
@@ -128,6 +135,9 @@ func TestCommandsOfHours(t *testing.T) {
 		}
 	}
 	page := f.shownHours(190, "/hours/2026-03", flags...)
+	if !strings.Contains(page, "stop the program, run the command") {
+		t.Errorf("the page has no notice about the locked folder:\n%s", page)
+	}
 	cells := rowWith(t, page, "silent_nodes")
 	for _, sink := range []string{"folder", "sqlite"} {
 		if cells := rowWith(t, page, sink+"|east", "silent_nodes"); len(cells) != 5 || cells[0] != sink || cells[1] != "east" || cells[2] != "2026-03-01 13:00" {
@@ -171,8 +181,8 @@ func TestFlagsOfHours(t *testing.T) {
 			"--chain.key=/var/k/chain.pem --sqlite=/a.db --store.url=http://127.0.0.1:9090 --chain.publish=file:///var/points.jsonl --chain.publish=configmap:a/b",
 		},
 		{
-			"--store.type=thanos --store.url=https://reader:secret@thanos.example.com/q?dedup=false&namespace=gpu&token=secret --sqlite=/a.db",
-			"--sqlite=/a.db --store.type=thanos --store.url='https://thanos.example.com/q?dedup=false&namespace=gpu'",
+			"--store.type=thanos --store.url=https://reader:secret@thanos.example.com/q?dedup=false&namespace=gpu&token=secret --store.http.config.file=http.yaml --sqlite=/a.db",
+			"--sqlite=/a.db --store.http.config.file=/var/http.yaml --store.type=thanos --store.url='https://thanos.example.com/q?dedup=false&namespace=gpu'",
 		},
 	} {
 		c, err := Parse(append([]string{"run", "--store.url=http://127.0.0.1:9090"}, strings.Fields(tt.args)...))

@@ -30,7 +30,14 @@ func openssl(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// opensslVerifies checks with openssl that a signature of a message is valid for the key in public.pem.
+// keys creates the keys chain.pem and public.pem in a folder.
+func keys(t *testing.T, dir string) {
+	t.Helper()
+	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")
+	openssl(t, dir, "pkey", "-in", "chain.pem", "-pubout", "-out", "public.pem")
+}
+
+// opensslVerifies checks with openssl that the key in public.pem verifies the signature of a message.
 func opensslVerifies(t *testing.T, dir, message, signature string) {
 	t.Helper()
 	sig, err := base64.StdEncoding.DecodeString(signature)
@@ -44,8 +51,7 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 // the signature of a statement covers its payload. The keys also come from openssl.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
-	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")
-	openssl(t, dir, "pkey", "-in", "chain.pem", "-pubout", "-out", "public.pem")
+	keys(t, dir)
 	signer, err := chain.ReadSigner(filepath.Join(dir, "chain.pem"))
 	check(t, err)
 	sink, err := files.Open(folder, []string{"csv"})

@@ -69,6 +69,24 @@ type witnessed struct {
 	books           string // folder with the files of the test
 }
 
+// steadyFleet returns the record of eight nodes with one GPU each, divided into two halves.
+func steadyFleet(from, until time.Time) *foldtest.Store {
+	s := foldtest.NewStore()
+	for at := from.Add(7 * time.Second); at.Before(until); at = at.Add(time.Minute) {
+		for i := range 8 {
+			add := func(value float64, metric string, labels ...string) {
+				s.Add(at, value, metric, append(labels, "cluster", "east", "node", fmt.Sprint("n", i), "half", string("ab"[i%2]))...)
+			}
+			gpu := fmt.Sprint("GPU-", i)
+			add(1, "up", "job", "gpuledger-record")
+			add(1, "gpuledger_placement_info", "UUID", gpu, "serial", gpu)
+			add(200*at.Sub(from).Seconds(), "gpuledger_board_energy_joules_total", "UUID", gpu)
+			add(float64(from.Unix()), "gpuledger_board_created_timestamp_seconds", "UUID", gpu)
+		}
+	}
+	return s
+}
+
 func newWitnessed(t *testing.T) *witnessed {
 	dir := t.TempDir()
 	w := &witnessed{T: t, witness: new(witness), dir: dir, books: filepath.Join(dir, "books")}
@@ -90,13 +108,7 @@ func newWitnessed(t *testing.T) *witnessed {
 	}})
 	t.Cleanup(store.Close)
 	w.store = store.URL
-	for _, args := range []string{"genpkey -algorithm ed25519 -out chain.pem", "pkey -in chain.pem -pubout -out public.pem"} {
-		c := exec.CommandContext(t.Context(), "openssl", strings.Fields(args)...)
-		c.Dir = dir
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("openssl: %v\n%s", err, out)
-		}
-	}
+	keys(t, dir)
 	return w
 }
 
