@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -44,9 +45,9 @@ func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	}
 }
 
-// Adopted returns the entry for an hour that was filed before the chain began. It does not read the rows, and must not
+// adopted returns the entry for an hour that was filed before the chain began. It does not read the rows, and must not
 // be used for a corrected hour.
-func Adopted(manifest []any) table.Entry {
+func adopted(manifest []any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
 		Rows: table.FiledIn(manifest).Digest, Manifest: table.ManifestDigest(manifest),
@@ -78,7 +79,7 @@ func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entr
 	for _, row := range manifest {
 		hour := row[1].(time.Time).UTC()
 		corrected := slices.ContainsFunc(corrections, func(c []any) bool { return c[1].(time.Time).Equal(hour) })
-		e := Adopted(row)
+		e := adopted(row)
 		if e.State == table.Pruned {
 			pruned[table.Month(hour)] = true
 		} else if corrected {
@@ -88,7 +89,7 @@ func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entr
 		}
 		entries = append(entries, e)
 	}
-	for _, month := range slices.SortedFunc(keys(pruned), time.Time.Compare) {
+	for _, month := range slices.SortedFunc(maps.Keys(pruned), time.Time.Compare) {
 		e, err := ReadSums(cluster, month, read)
 		if err != nil {
 			return nil, err

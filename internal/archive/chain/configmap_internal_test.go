@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -14,9 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/gpuledger/gpuledger/test/certificate"
-	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
 // object simulates a ConfigMap on an API server. An update with an old resourceVersion is rejected with status 409.
@@ -107,19 +103,8 @@ func TestConflicts(t *testing.T) {
 // start starts the API server, and returns a configMap that reads the account's files from dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
-	certificate.Write(t, dir, "api.example.com")
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	check(t, err)
+	listener, stop := listen(t, dir, "api.example.com", o)
 	check(t, os.Rename(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.crt")))
 	check(t, os.WriteFile(filepath.Join(dir, "token"), []byte("token\n"), 0o600))
-	listener := make(pipes.Listener)
-	web := &http.Server{Handler: o}
-	go func() {
-		_ = web.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
-	}()
-	m = &configMap{namespace: "gpuledger", name: "checkpoints", account: dir, server: &url.URL{Scheme: "https", Host: "api.example.com"}, dial: listener.Dial}
-	return m, func() {
-		<-time.After(time.Hour) // lets time pass in the bubble until the connections end
-		check(t, web.Close())
-	}
+	return &configMap{namespace: "gpuledger", name: "checkpoints", account: dir, server: &url.URL{Scheme: "https", Host: "api.example.com"}, dial: listener.Dial}, stop
 }

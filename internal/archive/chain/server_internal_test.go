@@ -105,7 +105,6 @@ func TestServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				certificate.Write(t, dir, "audit.example.com")
 				r := &receiver{t: t, statuses: tt.statuses}
 				s, stop := r.start(t, dir, tt.config)
 				began := time.Now()
@@ -153,17 +152,28 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// start starts the server, and returns its client. The client uses the YAML settings in more, and trusts the
-// certificate of the server. It sends the password, unless more contains basic_auth.
-func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
+// listen starts a server with a new certificate, whose files are in dir.
+func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipes.Listener, stop func()) {
 	t.Helper()
+	certificate.Write(t, dir, name)
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	check(t, err)
-	listener := make(pipes.Listener)
-	web := &http.Server{Handler: r}
+	listener = make(pipes.Listener)
+	web := &http.Server{Handler: handler}
 	go func() {
 		_ = web.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
 	}()
+	return listener, func() {
+		<-time.After(time.Hour) // lets time pass in the bubble until the connections end; otherwise both ends of a pipe would wait for each other
+		check(t, web.Close())
+	}
+}
+
+// start starts the server, and returns its client. The client uses the settings in more, the server's authority, and
+// the password unless the settings contain another password.
+func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
+	t.Helper()
+	listener, stop := listen(t, dir, "audit.example.com", r)
 	more += "\ntls_config: {ca_file: " + filepath.Join(dir, "cert.pem") + "}"
 	if !strings.Contains(more, "basic_auth") {
 		more += "\nbasic_auth: {username: archive, password: " + password + "}"
@@ -172,11 +182,7 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	check(t, os.WriteFile(settings, []byte(strings.TrimSpace(more)+"\n"), 0o600))
 	at, err := url.Parse("https://audit.example.com/checkpoints?token=abcdef")
 	check(t, err)
-	s = &server{url: at, httpConfig: settings, dial: listener.Dial}
-	return s, func() {
-		<-time.After(time.Hour) // lets time pass in the bubble until the connections end; otherwise both ends of a pipe would wait for each other
-		check(t, web.Close())
-	}
+	return &server{url: at, httpConfig: settings, dial: listener.Dial}, stop
 }
 
 // TestBounded checks that a ConfigMap keeps all checkpoints of two days and the last checkpoint of each earlier day,

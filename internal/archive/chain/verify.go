@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -108,7 +107,7 @@ func (v *verification) cluster(ctx context.Context, days []time.Time) error {
 	for _, day := range days {
 		all[day.UTC()] = true
 	}
-	for _, day := range slices.SortedFunc(keys(all), time.Time.Compare) {
+	for _, day := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
 		if !v.From.IsZero() && !day.AddDate(0, 0, 1).After(v.From) || !v.Until.IsZero() && !day.Before(v.Until) {
 			continue
 		}
@@ -118,8 +117,6 @@ func (v *verification) cluster(ctx context.Context, days []time.Time) error {
 	}
 	return v.months(ctx, all)
 }
-
-func keys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
 // entries checks the links and the signatures of a chain.
 func (v *verification) entries(all []table.Entry) {
@@ -185,7 +182,7 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 			hours[at][t.Name] = append(hours[at][t.Name], row)
 		}
 	}
-	for _, at := range slices.SortedFunc(keys(hours), time.Time.Compare) {
+	for _, at := range slices.SortedFunc(maps.Keys(hours), time.Time.Compare) {
 		if (v.From.IsZero() || !at.Before(v.From)) && (v.Until.IsZero() || at.Before(v.Until)) {
 			v.report.Hours++
 			v.hour(at, hours[at])
@@ -250,7 +247,7 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 	for day := range days {
 		months[table.Month(day)] = true
 	}
-	for _, month := range slices.SortedFunc(keys(months), time.Time.Compare) {
+	for _, month := range slices.SortedFunc(maps.Keys(months), time.Time.Compare) {
 		end := month.AddDate(0, 1, 0)
 		if !v.From.IsZero() && !end.After(v.From) || !v.Until.IsZero() && !month.Before(v.Until) {
 			continue
