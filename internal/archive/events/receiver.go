@@ -45,7 +45,7 @@ type Destination struct {
 	Open func(ctx context.Context) (Sink, error)
 }
 
-// Receiver handles requests that contain events.
+// Receiver handles POST requests that contain events.
 type Receiver struct {
 	access  *access
 	counts  counts
@@ -125,9 +125,6 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // receive files the events of a request.
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
-	if req.Method != http.MethodPost {
-		return refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
-	}
 	cluster := req.URL.Query().Get(event.ClusterParameter)
 	if err := r.access.check(req, cluster); err != nil {
 		return err

@@ -168,15 +168,6 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestMethod checks that only POST is accepted.
-func TestMethod(t *testing.T) {
-	w := httptest.NewRecorder()
-	events.New(events.Config{}, nil, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("status %d", w.Code)
-	}
-}
-
 // TestSinkFails checks that a request fails if the only sink fails, that the sink is then opened again, and that equal
 // failures are logged once.
 func TestSinkFails(t *testing.T) {
@@ -215,8 +206,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a failing sink does not delay another sink, and that it contains all events in order
-// soon after it works again.
+// TestSinkRecovers checks that a failing sink does not delay another sink. It also checks that the failing sink
+// contains all events in order soon after it works again, and the age of the first event that waits for each sink.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -232,11 +223,19 @@ func TestSinkRecovers(t *testing.T) {
 		if n := len(b.filed()["events"]); n != 100 || len(a.filed()["events"]) != 0 {
 			t.Errorf("%d events in the sink that works, want 100", n)
 		}
+		ages := func(want map[string]float64) {
+			t.Helper()
+			if diff := cmp.Diff(want, metrics(t, r, "gpuledger_archive_event_queue_age_seconds", "sink")); diff != "" {
+				t.Errorf("ages (-want +got):\n%s", diff)
+			}
+		}
+		ages(map[string]float64{"a": 6000, "b": 0})
 		a.fail(nil)
 		time.Sleep(2 * time.Minute)
 		if diff := cmp.Diff(b.filed(), a.filed()); diff != "" {
 			t.Errorf("rows (-sink that worked +sink that failed):\n%s", diff)
 		}
+		ages(map[string]float64{"a": 0, "b": 0})
 		if n := strings.Count(log.String(), "no disk"); n != 1 || !strings.Contains(log.String(), "filing events again") {
 			t.Errorf("log:\n%s", log)
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
@@ -145,49 +144,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestLongCluster files events of a cluster in a real folder. Between these requests, the test sends requests for
-// clusters whose names are invalid for a folder. These must not delay the others.
-func TestLongCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		other := &memory{}
-		r := events.New(events.Config{DeadLetter: filepath.Join(dir, "dead.jsonl")}, []events.Destination{
-			{Name: "folder", Open: func(context.Context) (events.Sink, error) { return files.OpenEvents(dir, []string{"csv"}) }},
-			other.destination("other"),
-		}, slog.New(slog.DiscardHandler))
-		start(t, r)
-		for i, cluster := range []string{"east", strings.Repeat("A", 253), strings.Repeat("%25", 200), strings.Repeat("%F0%9F%98%80", 63), strings.Repeat("A", 200), "east", "east"} {
-			want := http.StatusOK
-			if i >= 1 && i <= 3 {
-				want = http.StatusBadRequest
-			}
-			if w := post(r, event.Path+"?cluster="+cluster, phases(i, i+1)); w.Code != want {
-				t.Errorf("request %d: status %d, want %d", i, w.Code, want)
-			}
-		}
-		time.Sleep(5 * time.Minute)
-		var text strings.Builder
-		found, err := filepath.Glob(filepath.Join(dir, "events", "*", "*", "events*.csv"))
-		check(t, err)
-		for _, name := range found {
-			one, err := os.ReadFile(name)
-			check(t, err)
-			text.Write(one)
-		}
-		for i := range 7 {
-			want := 1
-			if i >= 1 && i <= 3 {
-				want = 0
-			}
-			if n := strings.Count(text.String(), fmt.Sprintf("id-%d,", i)); n != want {
-				t.Errorf("the folder contains event %d %d times, want %d", i, n, want)
-			}
-		}
-	})
-}
-
-// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, they must be
-// filed. Otherwise, they must be written to the dead-letter file, counted and logged.
+// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, the events are
+// filed. Otherwise they are written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -229,32 +187,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestQueueAge checks the age of the first event in a queue.
-func TestQueueAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := &memory{}, &memory{}
-		r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.DiscardHandler))
-		start(t, r)
-		a.fail(errors.New("no disk"))
-		post(r, target, phase)
-		time.Sleep(10 * time.Minute)
-		post(r, target, phase)
-		age := func(sink string) float64 {
-			return metrics(t, r, "gpuledger_archive_event_queue_age_seconds", "sink")[sink]
-		}
-		if got := age("a"); got != 600 || age("b") != 0 {
-			t.Errorf("ages are %v and %v, want 600 and 0", got, age("b"))
-		}
-		a.fail(nil)
-		time.Sleep(2 * time.Minute)
-		if got := age("a"); got != 0 {
-			t.Errorf("age is %v after the sink filed all events", got)
-		}
-	})
-}
-
-// TestLargeBody checks, over a real connection, that the sender of a request that is too large receives the status and
-// can use the connection again.
+// TestLargeBody checks, over a real connection, that a sender whose request is too large receives the status and can
+// use the connection again.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))
