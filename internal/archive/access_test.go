@@ -15,16 +15,13 @@ var check = fatal.If
 // TestEventAddresses checks that run receives events without credentials only on addresses that other machines cannot
 // reach.
 func TestEventAddresses(t *testing.T) {
-	tests := []struct {
-		addresses string // separated by spaces; empty for the default
-		loopback  bool
-	}{
-		{"", false},
-		{"10.1.2.3:9841", false},
-		{"127.0.0.1:9841", true},
-		{"127.0.0.1:9841 [::1]:9841", true},
-		{"127.0.0.1:9841 :9842", false},
-		{"[::]:9841 localhost:9841", false},
+	loopback := map[string]bool{ // whether the addresses are loopback addresses; no address means the default
+		"":                          false,
+		"10.1.2.3:9841":             false,
+		"127.0.0.1:9841":            true,
+		"127.0.0.1:9841 [::1]:9841": true,
+		"127.0.0.1:9841 :9842":      false,
+		"[::]:9841 localhost:9841":  false,
 	}
 	dir := t.TempDir()
 	certificate.Write(t, dir, "archive.example.com")
@@ -44,17 +41,17 @@ func TestEventAddresses(t *testing.T) {
 		web("given.yml", "client_ca_file: cert.pem, client_auth_type: VerifyClientCertIfGiven"): false,
 		web("request.yml", "client_auth_type: RequestClientCert"):                               false,
 	}
-	for _, tt := range tests {
+	for addresses, local := range loopback {
 		for credential, enough := range credentials {
 			args := []string{"run", "--folder=x", "--events.receive"}
-			for address := range strings.FieldsSeq(tt.addresses) {
+			for address := range strings.FieldsSeq(addresses) {
 				args = append(args, "--web.listen-address="+address)
 			}
 			if credential != "" {
 				args = append(args, credential)
 			}
 			_, err := Parse(args)
-			if valid := tt.loopback || enough; (err == nil) != valid {
+			if valid := local || enough; (err == nil) != valid {
 				t.Errorf("%q: error %v, want none: %v", args, err, valid)
 			}
 			if err == nil {

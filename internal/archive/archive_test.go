@@ -187,8 +187,9 @@ func TestDefaultSink(t *testing.T) {
 		{"/var/lib/gpuledger", "", []string{"schema", "sqlite"}},
 	} {
 		t.Setenv("STATE_DIRECTORY", tt.state)
-		if c, err := Parse(tt.args); err != nil || c.SQLite != tt.want {
-			t.Errorf("%s with the state directory %q: file %q, error %v, want %q", tt.args, tt.state, c.SQLite, err, tt.want)
+		c, err := Parse(tt.args)
+		if filed := len(c.places) == 1 && c.places[0].Name == "sqlite"; err != nil || c.SQLite != tt.want || filed != (tt.want != "") {
+			t.Errorf("%s with the state directory %q: file %q, sinks %v, error %v, want %q", tt.args, tt.state, c.SQLite, c.places, err, tt.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,61 +52,16 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLostCluster checks that the archive detects that the store lost a cluster before the archive
-// started, because the manifest contains the cluster.
+// TestLostCluster checks that hours are refused if the store lost the only cluster before the archive started, because
+// the manifest contains the cluster.
 func TestLostCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	f := newFiling(t, life{machines: pool(2, 0, always)})
+	from := "--from=" + noon.Format(time.RFC3339)
+	check(t, f.once(66, "once", from))
+	f.hidden = func(map[string]string, time.Time) bool { return true }
+	if err := f.once(126, "once", from); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("error %v, want ErrIncomplete:\n%s", err, f.log.String())
 	}
-	simulate(t, func(w *world) {
-		sink, dir := w.folder("one")
-		_, stop := w.start(nil, sink)
-		w.until(5, 50)
-		stop()
-		var back atomic.Bool
-		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return !back.Load() && labels["cluster"] == "west" }}
-		a, stop := w.start(nil, sink)
-		w.until(8, 30)
-		if got := number(a.metrics.refused.WithLabelValues("west", "lagging")); got != 3 {
-			w.Errorf("%v hours are refused, want 3:\n%s", got, w.log)
-		}
-		back.Store(true)
-		w.until(9, 30)
-		stop()
-		for _, cluster := range []string{"east", "west"} {
-			if diff := cmp.Diff(first(9), w.filed(dir, cluster)); diff != "" {
-				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
-			}
-		}
-	})
-}
-
-// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, even after a restart, and
-// can be accepted.
-func TestWholeOutage(t *testing.T) {
-	simulate(t, func(w *world) {
-		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
-			since := at.Sub(w.begin)
-			return labels["cluster"] == "west" && since > time.Hour && since < 5*time.Hour
-		}}
-		sink, dir := w.folder("one")
-		for minutes := range 2 {
-			a, stop := w.start(nil, sink)
-			w.until(6, 10+minutes)
-			stop()
-			if got := number(a.metrics.refused.WithLabelValues("west", "silent_nodes")); got != 4 {
-				w.Errorf("start %d: %v hours are refused, want 4:\n%s", minutes, got, w.log)
-			}
-		}
-		if diff := cmp.Diff(map[int]int64{0: 1, 5: 1}, w.filed(dir, "west")); diff != "" {
-			w.Errorf("hours (-want +filed):\n%s", diff)
-		}
-		w.accept(1, 5, sink)
-		w.until(6, 15)
-		if diff := cmp.Diff(first(6), w.filed(dir, "west")); diff != "" {
-			w.Errorf("accepted hours (-want +filed):\n%s", diff)
-		}
-	})
 }
 
 // TestNewStore checks that hours before the first sample in a store are neither refused nor filed.

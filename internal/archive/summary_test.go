@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,10 +81,6 @@ func (w *world) command(args []string, places ...sinks.Place) error {
 	if len(places) > 0 {
 		c.places = places
 	}
-	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		w.conns <- server
-		return client, nil
-	}
+	c.Store.Dial = w.store.Dial
 	return Once(w.Context(), c, time.Now(), slog.New(slog.NewTextHandler(w.log, nil)))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,28 +15,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// listener accepts connections in memory, because the network does not work with simulated time.
-type listener struct{ conns chan net.Conn }
-
-func (l listener) Accept() (net.Conn, error) {
-	c, ok := <-l.conns
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-func (l listener) Close() error   { close(l.conns); return nil }
-func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-// world simulates time, fleets, and an archive that files their hours.
+// world is an archive that runs in simulated time over simulated fleets.
 type world struct {
 	*testing.T
 	begin   time.Time
 	samples *foldtest.Store
 	api     http.Handler
-	conns   chan net.Conn
+	store   pipes.Listener
 	log     *lockedBuffer
 	stops   []func()
 }
@@ -77,10 +64,10 @@ var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 // Both fleets continue until an hour after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), conns: make(chan net.Conn), log: &lockedBuffer{}}
+		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), store: make(pipes.Listener), log: &lockedBuffer{}}
 		w.api = foldtest.API{Store: w.samples}
 		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.ServeHTTP(rw, r) })}
-		go func() { _ = server.Serve(listener{w.conns}) }()
+		go func() { _ = server.Serve(w.store) }()
 		w.until(5, 30)
 		test(w)
 		for _, stop := range w.stops {
@@ -110,28 +97,13 @@ func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	return a, stop
 }
 
-// accept accepts hours of the cluster west. The numbers from and to count hours since the start.
-func (w *world) accept(from, to int, sink sinks.Place) {
-	w.Helper()
-	at := func(hour int) string { return w.begin.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
-	a := w.archive([]string{"accept", "west", "--from=" + at(from), "--to=" + at(to), "--reason=outage"}, sink)
-	a.filers[0].add(w.begin.Add(time.Duration(from)*time.Hour), w.begin.Add(time.Duration(to-1)*time.Hour), time.Now())
-	if err := a.filers[0].once(w.Context()); err != nil {
-		w.Error(err)
-	}
-}
-
 // archive returns an archive with some sinks.
 func (w *world) archive(args []string, places ...sinks.Place) *archive {
 	w.Helper()
 	c, err := Parse(append(args, "--folder=unused", "--store.url=http://store"))
 	check(w, err)
 	c.places = nil
-	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		w.conns <- server
-		return client, nil
-	}
+	c.Store.Dial = w.store.Dial
 	a, err := newArchive(c, slog.New(slog.NewTextHandler(w.log, nil)))
 	check(w, err)
 	for _, d := range places {
@@ -161,6 +133,11 @@ func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
 
 // faultyFolder returns a sink in a new folder. The sink fails with the error that fault returns.
 func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (sinks.Place, string) {
+	return w.changed(name, func(s sink) sink { return faulty{s, fault} })
+}
+
+// changed returns a sink in a new folder, changed by a function.
+func (w *world) changed(name string, change func(sink) sink) (sinks.Place, string) {
 	d, dir := w.folder(name)
 	open := d.Open
 	d.Open = func(ctx context.Context) (sink, error) {
@@ -168,7 +145,7 @@ func (w *world) faultyFolder(name string, fault func(ctx context.Context) error)
 		if err != nil {
 			return nil, err
 		}
-		return faulty{s, fault}, nil
+		return change(s), nil
 	}
 	return d, dir
 }
@@ -180,14 +157,6 @@ func (w *world) filed(dir, cluster string) map[int]int64 {
 		revisions[hour] = found.Revision
 	}
 	return revisions
-}
-
-func (w *world) digests(dir, cluster string) map[int]string {
-	digests := make(map[int]string)
-	for hour, found := range w.manifest(dir, cluster) {
-		digests[hour] = found.Digest
-	}
-	return digests
 }
 
 // manifest returns the filed hours of a folder. No sink may use the folder at the same time.
