@@ -3,6 +3,7 @@
 package archive_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,49 +18,37 @@ var times = map[string]string{
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
-// TestAppend checks that databases store each event once, even if several programs add the same events. The programs
+// testAppend checks that databases store each event once, even if several programs add the same events. The programs
 // connect as a user who has no right to change tables.
-func TestAppend(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			admin, db := server.create(t, "events")
-			owner, err := kind.sink(t.Context(), admin)
-			check(t, err)
-			// The user cannot create partitions.
-			for _, of := range table.Appended {
-				check(t, owner.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "other", sinktest.Events())))
-			}
-			check(t, owner.Close())
-			const programs = 4
-			failed := make(chan error)
-			url := server.stranger(t, "events")
-			for i := range programs {
-				go func() {
-					sink, err := kind.sink(t.Context(), url)
-					for _, of := range table.Appended {
-						events := sinktest.Events()
-						if i%2 == 0 {
-							events[0], events[1], events[2] = events[2], events[0], events[1]
-						}
-						if err == nil {
-							err = sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, events))
-						}
-					}
-					failed <- err
-				}()
-			}
-			for range programs {
-				check(t, <-failed)
-			}
-			sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
-				sink, err := kind.sink(t.Context(), url)
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				return sink.(sinktest.Appender), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
-			})
-		})
+func testAppend(t *testing.T, kind databases, server *server) {
+	admin, db := server.create(t, "events")
+	owner, err := kind.sink(t.Context(), admin)
+	check(t, err)
+	// The user cannot create partitions.
+	for _, of := range table.Appended {
+		check(t, owner.Append(t.Context(), of, table.EventRows(of, "other", sinktest.Events())))
 	}
+	check(t, owner.Close())
+	url := server.stranger(t, "events")
+	failed := concurrently(t, kind, url, func(n int, sink closer) (err error) {
+		for _, of := range table.Appended {
+			events := sinktest.Events()
+			if n%2 == 0 {
+				events[0], events[1], events[2] = events[2], events[0], events[1]
+			}
+			err = errors.Join(err, sink.Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, events)))
+		}
+		return err
+	})
+	for range atOnce {
+		check(t, <-failed)
+	}
+	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
+		sink, err := kind.sink(t.Context(), url)
+		check(t, err)
+		t.Cleanup(func() { check(t, sink.Close()) })
+		return sink, func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+	})
 }
 
 // appended returns the rows of a table, without the rows of the cluster "other". The rows are formatted as

@@ -53,12 +53,50 @@ func binary() string {
 	return path
 }
 
-func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
+// once runs the program's command "once".
+func once(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
 		"--from=" + began.Format(time.RFC3339), "--until=" + began.Add(hours*time.Hour).Format(time.RFC3339),
 	}, args...)
-	return exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	return exec.CommandContext(ctx, binary(), args...).CombinedOutput()
+}
+
+// fileHours runs the command "once", which must succeed.
+func fileHours(t *testing.T, folder string, args ...string) {
+	t.Helper()
+	if out, err := once(t.Context(), folder, args...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// succeed runs the program, which must succeed.
+func succeed(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), binary(), args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// kill runs a function several times, and cancels its context each time after a random part of the given time.
+func kill(t *testing.T, within time.Duration, run func(ctx context.Context)) {
+	t.Helper()
+	for range *kills {
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(within))
+		run(ctx)
+		cancel()
+	}
+}
+
+// lines returns the lines of a CSV file.
+func lines(t *testing.T, path string) [][]string {
+	t.Helper()
+	file, err := os.Open(path)
+	check(t, err)
+	defer file.Close()
+	all, err := csv.NewReader(file).ReadAll()
+	check(t, err)
+	return all
 }
 
 // rows returns the rows of all files of a table, as maps of columns.
@@ -67,11 +105,7 @@ func rows(t *testing.T, folder, table string) (all []map[string]string) {
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", table+"*.csv"))
 	check(t, err)
 	for _, name := range names {
-		file, err := os.Open(name)
-		check(t, err)
-		lines, err := csv.NewReader(file).ReadAll()
-		check(t, err)
-		check(t, file.Close())
+		lines := lines(t, name)
 		for _, line := range lines[1:] {
 			row := make(map[string]string)
 			for i, column := range lines[0] {
@@ -136,10 +170,8 @@ func TestExact(t *testing.T) {
 		}
 	}
 	server := serve(t, program.OpenFor(t), "store", s, "")
-	program, folder := binary(), t.TempDir()
-	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL()); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	folder := t.TempDir()
+	fileHours(t, folder, "--store.url="+server.URL())
 	if diff := cmp.Diff(boards, sum(t, rows(t, folder, "gpu_hours"), "energy_mj", "cluster", "node")); diff != "" {
 		t.Errorf("boards (-scraped +filed):\n%s", diff)
 	}
@@ -166,7 +198,7 @@ func TestExact(t *testing.T) {
 	}
 
 	want := tree(t, folder)
-	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL(), "--again"); err != nil || strings.Contains(string(out), "hour filed") {
+	if out, err := once(t.Context(), folder, "--store.url="+server.URL(), "--again"); err != nil || strings.Contains(string(out), "hour filed") {
 		t.Errorf("%v: a second run refiles hours:\n%s", err, out)
 	}
 	if diff := cmp.Diff(want, tree(t, folder)); diff != "" {
@@ -174,14 +206,8 @@ func TestExact(t *testing.T) {
 	}
 
 	killed := t.TempDir()
-	for range *kills {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(500))*time.Millisecond)
-		_, _ = once(ctx, program, killed, "--store.url="+server.URL(), "--again")
-		cancel()
-	}
-	if out, err := once(t.Context(), program, killed, "--store.url="+server.URL()); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	kill(t, 500*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, killed, "--store.url="+server.URL(), "--again") })
+	fileHours(t, killed, "--store.url="+server.URL())
 	got := tree(t, killed)
 	for name := range got {
 		if strings.HasSuffix(name, ".next") {

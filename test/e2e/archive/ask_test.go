@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/test/program"
-	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // answered contains the output of a question, with the decoded answer.
@@ -250,37 +248,23 @@ func TestAsk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
-	server := prometheus.Server{
-		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
-		Config: []byte("global: {external_labels: {replica: a}}"), Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
-	}
-	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
-	_, err := server.Start(t.Context())
-	check(t, err)
+	server := serve(t, program.OpenFor(t), "store", newLife(false).Store, "global: {external_labels: {replica: a}}")
 	end := began.Add(lifeHours * time.Hour).Format(time.RFC3339)
 	sources := map[string][]string{"Prometheus": {"--store.url=" + server.URL()}}
 	for _, format := range []string{"parquet", "csv"} {
 		folder := t.TempDir()
-		out, err := exec.Command(binary(), "once", "--folder="+folder, "--folder.format="+format, "--store.url="+server.URL(),
-			"--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		succeed(t, "once", "--folder="+folder, "--folder.format="+format, "--store.url="+server.URL(),
+			"--from="+began.Format(time.RFC3339), "--until="+end)
 		sources[format] = []string{"--books=" + folder}
 	}
 	for _, kind := range kinds {
 		url, db := kind.start(t).create(t, "gpuledger")
-		out, err := exec.Command(binary(), "once", kind.flag+"="+url, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		succeed(t, "once", kind.flag+"="+url, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end)
 		sources[kind.name] = []string{"--books=" + url}
 		checkViews(t, db, url, end)
 	}
 	file := filepath.Join(t.TempDir(), "archive.db")
-	if out, err := exec.Command(binary(), "once", "--sqlite="+file, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, "once", "--sqlite="+file, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end)
 	sources["SQLite"] = []string{"--books=" + file}
 	checkViews(t, openFile(t, file), file, end)
 	sources["Prometheus with duplicate targets"] = []string{"--store.url=" + serve(t, server.Group, "twice", newLife(true).Store, "").URL()}
@@ -363,9 +347,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 		energy += row["energy_mj"].(float64)
 		held += row["gpu_ms"].(float64)
 	}
-	text, err := os.ReadFile("../../../docs/slurm.md")
-	check(t, err)
-	_, after, _ := strings.Cut(string(text), "```sql\n")
+	_, after, _ := strings.Cut(text(t, "../../../docs/slurm.md"), "```sql\n")
 	statement, _, _ := strings.Cut(after, ";\n```")
 	job := fmt.Sprintf("4711 | alice | physics | %.2f | %.1f", energy/kilowattHour, math.Round(held/360000)/10)
 	if diff := cmp.Diff([]string{job}, db.rows(t, statement)); diff != "" {

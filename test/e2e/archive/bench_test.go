@@ -46,8 +46,8 @@ func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-archive runs it")
 	}
-	group, binary := program.OpenFor(t), binary()
-	server, store := history(t, group)
+	group := program.OpenFor(t)
+	server, pid := history(t, group)
 	url, db := startPostgres(t).create(t, "gpuledger")
 	folder := t.TempDir()
 	fmt.Printf("%d GPUs, %d hours\n\n| sink | processor time per hour of data: archive | store | sink | memory of the archive | bytes per GPU and year |\n|---|---|---|---|---|---|\n", *benchGPUs, *benchDays*24)
@@ -61,16 +61,14 @@ func TestCost(t *testing.T) {
 		{"PostgreSQL", []string{"--postgres.url=" + url}, func() int64 { return databaseSize(t, db) }},
 	} {
 		storeBefore, sinkBefore := used(t, server), postgresTime(t, db)
-		usage := backfill(t, binary, append(s.args, "--store.url="+server)...)
+		usage := backfill(t, append(s.args, "--store.url="+server)...)
 		c := cost{
 			archive: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
 			store:   used(t, server) - storeBefore, sink: postgresTime(t, db) - sinkBefore,
 		}
 		c.print(t, s.name, float64(usage.Maxrss)/1024, s.size())
 	}
-	status, err := store.NewStatus()
-	check(t, err)
-	fmt.Printf("\nmemory of the store: %d MiB\n", status.VmHWM>>20)
+	fmt.Printf("\nmemory of the store: %d MiB\n", peak(t, pid)>>20)
 }
 
 type cost struct{ archive, store, sink time.Duration }
@@ -87,8 +85,8 @@ func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
 	}
 }
 
-// history starts a Prometheus with the history of a fleet, and returns its URL and process.
-func history(t *testing.T, group *program.Group) (string, procfs.Proc) {
+// history starts a Prometheus with the history of a fleet, and returns its URL and process id.
+func history(t *testing.T, group *program.Group) (string, int) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
 	check(t, err)
@@ -99,22 +97,9 @@ func history(t *testing.T, group *program.Group) (string, procfs.Proc) {
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	_, err = s.Start(t.Context())
+	p, err := s.Start(t.Context())
 	check(t, err)
-	return s.URL(), process(t, s.Address)
-}
-
-func process(t *testing.T, address string) procfs.Proc {
-	t.Helper()
-	all, err := procfs.AllProcs()
-	check(t, err)
-	for _, p := range all {
-		if args, err := p.CmdLine(); err == nil && strings.Contains(strings.Join(args, " "), "--web.listen-address="+address) {
-			return p
-		}
-	}
-	t.Fatalf("no process listens on %s", address)
-	return procfs.Proc{}
+	return s.URL(), p.PID()
 }
 
 func used(t *testing.T, url string) time.Duration {
@@ -128,9 +113,7 @@ func used(t *testing.T, url string) time.Duration {
 func postgresTime(t *testing.T, db query) time.Duration {
 	t.Helper()
 	dir := db.rows(t, "select current_setting('data_directory')")[0]
-	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
-	check(t, err)
-	pid, err := strconv.Atoi(strings.Fields(string(text))[0])
+	pid, err := strconv.Atoi(strings.Fields(text(t, filepath.Join(dir, "postmaster.pid")))[0])
 	check(t, err)
 	all, err := procfs.AllProcs()
 	check(t, err)
@@ -145,10 +128,10 @@ func postgresTime(t *testing.T, db query) time.Duration {
 }
 
 // backfill files all days, and returns the resources that the archive used.
-func backfill(t *testing.T, binary string, args ...string) *syscall.Rusage {
+func backfill(t *testing.T, args ...string) *syscall.Rusage {
 	t.Helper()
 	end := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -newerDays)
-	run := exec.CommandContext(t.Context(), binary, append([]string{
+	run := exec.CommandContext(t.Context(), binary(), append([]string{
 		"once", "--log.level=warn", "--from=" + end.AddDate(0, 0, -*benchDays).Format(time.RFC3339), "--until=" + end.Format(time.RFC3339),
 	}, args...)...)
 	if out, err := run.CombinedOutput(); err != nil {

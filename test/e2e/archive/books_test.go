@@ -160,9 +160,7 @@ func TestBooks(t *testing.T) {
 	_, sidecar := n.sidecar(server)
 	url, db := startPostgres(t).create(t, "gpuledger")
 	folder := t.TempDir()
-	if out, err := once(t.Context(), binary(), folder, "--store.type=thanos", "--store.url="+n.query([]string{sidecar}, "--query.replica-label=replica"), "--postgres.url="+url); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	fileHours(t, folder, "--store.type=thanos", "--store.url="+n.query([]string{sidecar}, "--query.replica-label=replica"), "--postgres.url="+url)
 	got := make(map[string]int64)
 	add := func(metric, sql string) {
 		for _, line := range db.rows(t, sql) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -62,29 +61,13 @@ func (r rawDatabase) literal(as table.Type, text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// TestChain checks the chains in databases, as a user without the right to change tables.
-func TestChain(t *testing.T) {
-	dialects := map[string]*database.Dialect{"PostgreSQL": database.Postgres, "MariaDB": database.MySQL}
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
-				admin, db := server.create(t, "chain")
-				owner, err := kind.sink(t.Context(), admin)
-				check(t, err)
-				check(t, owner.Close())
-				sink, err := kind.sink(t.Context(), server.stranger(t, "chain"))
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				url := admin
-				if kind.name == "MariaDB" {
-					url = server.stranger(t, "chain")
-				}
-				r, err := dialects[kind.name].OpenReader(t.Context(), url, "")
-				check(t, err)
-				t.Cleanup(func() { check(t, r.Close()) })
-				return sinktest.ChainPlace{Sink: sink.(sinktest.Chained), Raw: rawDatabase{t, kind.name, db}, Read: func() chain.Source { return r }, Manipulations: 100}
-			})
-		})
-	}
+// testChain checks the chains in databases, as a user without the right to change tables.
+func testChain(t *testing.T, kind databases, server *server) {
+	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
+		sink, url, db := kind.unchanged(t, server)
+		r, err := kind.dialect.OpenReader(t.Context(), url, "")
+		check(t, err)
+		t.Cleanup(func() { check(t, r.Close()) })
+		return sinktest.ChainPlace{Sink: sink, Raw: rawDatabase{t, kind.name, db}, Read: func() chain.Source { return r }, Manipulations: 100}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -76,7 +76,12 @@ func TestChaos(t *testing.T) {
 	for range rounds {
 		disturb(t, a, disk, database, *chaos/4)
 	}
-	awaitHours(t, db)
+	await(t, 5*time.Minute, func() error {
+		if db.rows(t, "select count(*) from hours")[0] == "0" {
+			return errors.New("no hour was filed during the attack")
+		}
+		return nil
+	})
 	close(stop)
 	senders.Wait()
 	store.hostile.Store(false)
@@ -92,18 +97,7 @@ func TestChaos(t *testing.T) {
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
 }
 
-// awaitHours waits until the archive has filed hours during the attack.
-func awaitHours(t *testing.T, db query) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); db.rows(t, "select count(*) from hours")[0] == "0"; {
-		if time.Now().After(deadline) {
-			t.Fatal("no hour was filed during the attack")
-		}
-		<-time.After(time.Second)
-	}
-}
-
-// disturb fills the disk, kills the database and stops the archive. It ends within the given time.
+// disturb fills the disk, kills the database, and stops the archive, in the given time.
 func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within time.Duration) {
 	t.Helper()
 	step := within / 8
@@ -214,14 +208,13 @@ func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int
 // awaitEmptyQueues waits until no event is queued for a sink.
 func (a *chaosArchive) awaitEmptyQueues() {
 	a.t.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
 	for _, sink := range []string{"folder", "postgres"} {
-		for metric(a.t, "http://"+a.address+"/metrics", fmt.Sprintf("gpuledger_archive_event_queue_bytes{sink=%q}", sink)) > 0 {
-			if time.Now().After(deadline) {
-				a.t.Fatalf("events are still queued for the sink %s", sink)
+		await(a.t, 5*time.Minute, func() error {
+			if metric(a.t, "http://"+a.address+"/metrics", fmt.Sprintf("gpuledger_archive_event_queue_bytes{sink=%q}", sink)) > 0 {
+				return fmt.Errorf("events are still queued for the sink %s", sink)
 			}
-			<-time.After(100 * time.Millisecond)
-		}
+			return nil
+		})
 	}
 }
 
@@ -314,11 +307,8 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 // again files all hours again, from the honest store, and compares them with the truth.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), binary(), "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,
-		"--folder="+folder, "--postgres.url="+database, "--from="+from.Format(time.RFC3339), "--until="+end.Add(-time.Hour).Format(time.RFC3339)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,
+		"--folder="+folder, "--postgres.url="+database, "--from="+from.Format(time.RFC3339), "--until="+end.Add(-time.Hour).Format(time.RFC3339))
 	for hour := from; hour.Before(end.Add(-time.Hour)); hour = hour.Add(time.Hour) {
 		want := fmt.Sprint(fleet.Energy(hour, hour.Add(time.Hour)))
 		text := fmt.Sprintf("select energy_mj from hours where hour = '%s'", hour.Format(time.RFC3339))

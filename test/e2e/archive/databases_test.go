@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/user"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -30,18 +30,23 @@ import (
 // databases describes a kind of database server.
 type databases struct {
 	name, flag string
-	start      func(t *testing.T) *server
-	// sink opens a database in the same way as the archive.
-	sink func(ctx context.Context, url string) (closer, error)
+	// start starts a server.
+	start   func(t *testing.T) *server
+	dialect *database.Dialect
 }
 
 var kinds = []databases{
-	{"PostgreSQL", "--postgres.url", startPostgres, openPostgres},
-	{"MariaDB", "--mysql.url", startMariaDB, openMariaDB},
+	{"PostgreSQL", "--postgres.url", startPostgres, database.Postgres},
+	{"MariaDB", "--mysql.url", startMariaDB, database.MySQL},
+}
+
+// sink opens a database in the same way as the archive.
+func (k databases) sink(ctx context.Context, url string) (closer, error) {
+	return k.dialect.Open(ctx, url, "")
 }
 
 type closer interface {
-	sinktest.Sink
+	sinktest.Chained
 	Close() error
 }
 
@@ -61,6 +66,24 @@ type server struct {
 	// stranger creates a user who may read and write the rows of a database, but not change its tables. It returns the
 	// URL for this user.
 	stranger func(t *testing.T, name string) string
+	count    int // number of databases from unchanged
+}
+
+// unchanged creates a database with tables. It returns a sink of a user who has no right to change these tables, and the
+// URL of this user.
+func (k databases) unchanged(t *testing.T, server *server) (sink closer, url string, db query) {
+	t.Helper()
+	server.count++
+	name := "unchanged" + strconv.Itoa(server.count)
+	admin, db := server.create(t, name)
+	owner, err := k.sink(t.Context(), admin)
+	check(t, err)
+	check(t, owner.Close())
+	url = server.stranger(t, name)
+	sink, err = k.sink(t.Context(), url)
+	check(t, err)
+	t.Cleanup(func() { check(t, sink.Close()) })
+	return sink, url, db
 }
 
 func (s *server) start(t *testing.T) {
@@ -83,15 +106,7 @@ func (s *server) start(t *testing.T) {
 			t.Logf("log of the database:\n%s", log)
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-		err := s.ready(t.Context())
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	await(t, time.Minute, func() error { return s.ready(t.Context()) })
 }
 
 func (s *server) stop() {
@@ -163,31 +178,26 @@ func TestDatabases(t *testing.T) {
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)
 	store := "--store.url=" + serve(t, program.OpenFor(t), "store", s, "").URL()
-	binary := binary()
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			server := kind.start(t)
 			url, db := server.create(t, "gpuledger")
 			folder := t.TempDir()
-			for range *kills {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(500))*time.Millisecond)
-				_, _ = once(ctx, binary, folder, store, kind.flag+"="+url, "--again")
-				cancel()
+			kill(t, 500*time.Millisecond, func(ctx context.Context) {
+				_, _ = once(ctx, folder, store, kind.flag+"="+url, "--again")
 				whole(t, db)
-			}
+			})
 			server.stop()
-			if out, err := once(t.Context(), binary, folder, store, kind.flag+"="+url); err == nil || !strings.Contains(string(out), kind.flag) {
+			if out, err := once(t.Context(), folder, store, kind.flag+"="+url); err == nil || !strings.Contains(string(out), kind.flag) {
 				t.Errorf("without the server: %v\n%s", err, out)
 			}
 			server.start(t)
-			if out, err := once(t.Context(), binary, folder, store, kind.flag+"="+url); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			fileHours(t, folder, store, kind.flag+"="+url)
 			equal(t, folder, db)
 			boards(t, fleet, db)
 			intervals(t, kind, fleet, db)
 			file := func(args ...string) (string, error) {
-				out, err := once(t.Context(), binary, folder, append(args, store)...)
+				out, err := once(t.Context(), folder, append(args, store)...)
 				return string(out), err
 			}
 			testRights(t, kind, server, folder, file)
@@ -311,31 +321,43 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 	}
 }
 
-// TestSinks runs the acceptance test of sinks, with long names and with names in non-Latin scripts.
+// TestSinks runs the acceptance tests for sinks, and the tests of this folder that need only an empty database.
 func TestSinks(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			count := 0
-			sinktest.Test(t, func(t *testing.T) sinktest.Sink {
-				count++
-				url, _ := server.create(t, "sink"+strconv.Itoa(count))
-				sink, err := kind.sink(t.Context(), url)
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				return sink
+			started := kind.start(t)
+			opened := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+				sink, _, db := kind.unchanged(t, started)
+				return sink, func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+			}
+			sinktest.Test(t, func(t *testing.T) sinktest.Sink { sink, _ := opened(t); return sink })
+			t.Run("prune", func(t *testing.T) {
+				sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return opened(t) })
 			})
-			url, db := server.create(t, "large")
-			sink, err := kind.sink(t.Context(), url)
-			check(t, err)
-			h := large()
-			check(t, sink.Replace(t.Context(), h))
-			check(t, sink.Close())
-			want := fmt.Sprintf("%d | %d", len(h.Charges), len(h.Charges))
-			if got := strings.Join(db.rows(t, "select count(*), count(distinct pod) from charges where length(pod) = 256 and length(workload_uid) = 256 and team = 'équipe 🎲' and workload_name in ('a', 'A')"), ""); got != want {
-				t.Errorf("charges: %s, want %s", got, want)
+			t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened) })
+			t.Run("errors", func(t *testing.T) { sinktest.TestErrors(t, opened) })
+			t.Run("days", func(t *testing.T) { sinktest.TestDays(t, opened, nil) })
+			for name, test := range map[string]func(t *testing.T, kind databases, server *server){
+				"append": testAppend, "chain": testChain, "concurrent": testConcurrent, "dropped": testDropped, "filed_twice": testFiledTwice, "large": testLarge,
+				"order": testOrder, "placements": testPlacements, "prune_concurrent": testPruneConcurrent, "statements": testStatements, "unknown_pods": testUnknownPods,
+			} {
+				t.Run(name, func(t *testing.T) { test(t, kind, started) })
 			}
 		})
+	}
+}
+
+// testLarge files an hour with long names and with texts in non-Latin scripts.
+func testLarge(t *testing.T, kind databases, server *server) {
+	url, db := server.create(t, "large")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	h := large()
+	check(t, sink.Replace(t.Context(), h))
+	check(t, sink.Close())
+	want := fmt.Sprintf("%d | %d", len(h.Charges), len(h.Charges))
+	if got := strings.Join(db.rows(t, "select count(*), count(distinct pod) from charges where length(pod) = 256 and length(workload_uid) = 256 and team = 'équipe 🎲' and workload_name in ('a', 'A')"), ""); got != want {
+		t.Errorf("charges: %s, want %s", got, want)
 	}
 }
 
@@ -360,33 +382,51 @@ func large() *table.Hour {
 	return h
 }
 
-// TestConcurrent checks that programs that file the same hours at the same time wait for each other.
-func TestConcurrent(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			url, db := kind.start(t).create(t, "gpuledger")
-			failed := make(chan error)
-			const programs, count = 4, 20
-			for range programs {
-				go func() {
-					sink, err := kind.sink(t.Context(), url)
-					for i := 0; err == nil && i < count; i++ {
-						err = sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i%5)*time.Hour), int64(i)))
-					}
-					if sink != nil {
-						err = errors.Join(err, sink.Close())
-					}
-					failed <- err
-				}()
+// atOnce is the number of programs that file at the same time.
+const atOnce = 4
+
+// concurrently opens a database several times at the same time, and calls a function with the number of each sink. It
+// returns an error for each sink.
+func concurrently(t *testing.T, kind databases, url string, file func(n int, sink closer) error) <-chan error {
+	t.Helper()
+	failed := make(chan error)
+	for n := range atOnce {
+		go func() {
+			sink, err := kind.sink(t.Context(), url)
+			if err == nil {
+				err = errors.Join(file(n, sink), sink.Close())
 			}
-			for range programs {
-				if err := <-failed; err != nil {
-					t.Error(err)
-				}
+			failed <- err
+		}()
+	}
+	return failed
+}
+
+// testConcurrent checks that programs that file the same hours, or the same days of different clusters, neither wait for
+// each other endlessly nor lose or repeat an hour.
+func testConcurrent(t *testing.T, kind databases, server *server) {
+	url, db := server.create(t, "concurrent")
+	failed := concurrently(t, kind, url, func(n int, sink closer) error {
+		for i := range 30 {
+			h := sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i))
+			h.Cluster = strconv.Itoa(n % 2) // two programs file each cluster
+			if err := sink.Replace(t.Context(), sinktest.Complete(h)); err != nil {
+				return err
 			}
-			if diff := cmp.Diff([]string{"5 | 5 | 85"}, db.rows(t, "select count(*), count(distinct hour), sum(energy_mj) from charges")); diff != "" {
-				t.Errorf("charges (-want +got):\n%s", diff)
-			}
-		})
+		}
+		return nil
+	})
+	for range atOnce {
+		check(t, <-failed)
+	}
+	for text, want := range map[string][]string{
+		"select cluster, count(*), count(distinct hour), sum(energy_mj) from charges group by cluster order by cluster": {"0 | 30 | 30 | 435", "1 | 30 | 30 | 435"},
+		// hours 0 to 11, and hours 12 to 29
+		"select cluster, day, sum(hours), sum(energy_mj) from days group by cluster, day order by cluster, day":     {"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"},
+		"select cluster, day, sum(hours), sum(energy_mj) from gpu_days group by cluster, day order by cluster, day": {"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"},
+	} {
+		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
 	}
 }

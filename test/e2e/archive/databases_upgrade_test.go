@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	archived "github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -55,7 +54,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 		"select pod, began, ended from allocations where cluster = 'west'":                  {"p | 2026-03-01 12:00 | 2026-03-01 13:00"},
 		"select pod, day, hours, energy_mj from days where cluster = 'west'":                {"p | 2026-03-01 | 1 | 7"},
 		"select distinct manager from charges where cluster = 'east' order by manager":      {"", "slurm"},
-		"select max(version) from schema_version":                                           {latest(t)},
+		"select max(version) from schema_version":                                           {latest(t, kind)},
 	} {
 		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
@@ -126,9 +125,10 @@ func readEarlier(t *testing.T, url string) {
 	}
 }
 
-func latest(t *testing.T) string {
+// latest returns the latest version of the schema.
+func latest(t *testing.T, kind databases) string {
 	t.Helper()
-	migrations, err := database.MySQL.Migrations()
+	migrations, err := kind.dialect.Migrations()
 	check(t, err)
 	return strconv.Itoa(len(migrations))
 }
@@ -136,8 +136,7 @@ func latest(t *testing.T) string {
 // schema returns the script that the program prints, with partitions for the time of the histories.
 func schema(t *testing.T, kind databases) string {
 	t.Helper()
-	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
-	script, err := exec.Command(binary(), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
+	script, err := exec.Command(binary(), "schema", kind.dialect.Name, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
 	check(t, err)
 	return string(script)
 }

@@ -67,9 +67,7 @@ func TestDuckDB(t *testing.T) {
 	server := serve(t, group, "store", s, "")
 	objects, endpoint := bucket(t, group)
 	folder := t.TempDir()
-	if out, err := once(t.Context(), binary(), folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	fileHours(t, folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets")
 	for _, place := range []string{folder, objects} {
 		for _, tt := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
 			compare(t, tt, folder, place)
@@ -110,13 +108,13 @@ func compare(t *testing.T, of table.Table, csv, place string) {
 		got = append(got, strings.Join(row, "|"))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(lines(of, rows(t, csv, of.Name)), got); diff != "" {
+	if diff := cmp.Diff(texts(of, rows(t, csv, of.Name)), got); diff != "" {
 		t.Errorf("rows of %s (-CSV +DuckDB):\n%s", of.Name, diff)
 	}
 }
 
-// lines returns a table's rows as sorted lines.
-func lines(of table.Table, rows []map[string]string) []string {
+// texts returns a table's rows as sorted lines.
+func texts(of table.Table, rows []map[string]string) []string {
 	var all []string
 	for _, row := range rows {
 		texts := make([]string, len(of.Columns))

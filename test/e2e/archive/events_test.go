@@ -3,8 +3,8 @@
 package archive_test
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -32,19 +32,7 @@ func TestEvents(t *testing.T) {
 	w := newPods(t)
 	db := startPostgres(t)
 	url, query := db.create(t, "events")
-	token, tokens := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "tokens")
-	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
-	check(t, os.WriteFile(tokens, []byte("east secret\n"), 0o600))
-	group := program.OpenFor(t)
-	batches := &rowReceiver{batches: make(map[string]string)}
-	target := httptest.NewServer(batches)
-	defer target.Close()
-	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, tokens: tokens, folder: t.TempDir(), target: target.URL}
-	archive.start()
-	r := &reconciler{t: t, group: group, binary: w.binary, args: []string{
-		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
-	}}
-	r.start()
+	archive, r := w.send(t, url, binary(), w.binary)
 
 	w.create("a", "b")
 	r.awaitLogged(w.id("a", "phase/Pending"), w.id("b", "phase/Pending"), string(w.job.UID)+"/workload_created")
@@ -60,11 +48,11 @@ func TestEvents(t *testing.T) {
 	db.stop()
 	w.restart("a")
 	r.awaitLogged(w.id("a", "failure/main/137"))
-	await(t, func() string {
+	await(t, time.Minute, func() error {
 		if failure := w.id("a", "failure/main/137"); !slices.ContainsFunc(ids(rows(t, archive.folder, "events")), func(id string) bool { return strings.HasPrefix(id, failure) }) {
-			return "while the database is down, the folder does not contain " + failure
+			return fmt.Errorf("while the database is down, the folder does not contain %s", failure)
 		}
-		return ""
+		return nil
 	})
 	db.start(t)
 	r.awaitFiled(query)
@@ -91,12 +79,12 @@ func TestEvents(t *testing.T) {
 	for _, table := range []string{"events", "snapshots"} {
 		want := query.rows(t, "select id from "+table)
 		slices.Sort(want)
-		for name, text := range map[string]func() string{"HTTP": batches.text, "standard output": archive.printed} {
-			await(t, func() string {
+		for name, text := range map[string]func() string{"HTTP": archive.batches.text, "standard output": archive.printed} {
+			await(t, time.Minute, func() error {
 				if diff := cmp.Diff(want, ids(decode(t, text())[table])); diff != "" {
-					return fmt.Sprintf("%s by %s (-database +received):\n%s", table, name, diff)
+					return fmt.Errorf("%s by %s (-database +received):\n%s", table, name, diff)
 				}
-				return ""
+				return nil
 			})
 		}
 	}
@@ -128,6 +116,7 @@ type receiver struct {
 	group                        *program.Group
 	binary, address, url, tokens string
 	folder, target               string
+	batches                      *rowReceiver // what the archive sent to target
 	running                      *program.Program
 	logs                         []string
 }
@@ -148,9 +137,7 @@ func (r *receiver) start() {
 func (r *receiver) printed() string {
 	var rows strings.Builder
 	for _, name := range r.logs {
-		text, err := os.ReadFile(name)
-		check(r.t, err)
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text(r.t, name)) {
 			if strings.HasPrefix(line, `{"table":`) {
 				rows.WriteString(line)
 			}
@@ -182,11 +169,10 @@ func (r *reconciler) start() {
 
 func (r *reconciler) kill() { r.runs[len(r.runs)-1].Kill() }
 
-func (r *reconciler) logged() (all []byte) {
+// logged returns the logs of all runs.
+func (r *reconciler) logged() (all string) {
 	for _, p := range r.runs {
-		text, err := os.ReadFile(p.Log)
-		check(r.t, err)
-		all = append(all, text...)
+		all += text(r.t, p.Log)
 	}
 	return all
 }
@@ -194,48 +180,48 @@ func (r *reconciler) logged() (all []byte) {
 // awaitLogged waits until the log contains all given strings.
 func (r *reconciler) awaitLogged(texts ...string) {
 	r.t.Helper()
-	await(r.t, func() string {
+	await(r.t, time.Minute, func() error {
 		log := r.logged()
 		for _, text := range texts {
-			if !bytes.Contains(log, []byte(text)) {
-				return "the log does not contain " + text
+			if !strings.Contains(log, text) {
+				return errors.New("the log does not contain " + text)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
 // awaitFiled waits until the database contains exactly the logged events.
 func (r *reconciler) awaitFiled(db query) {
 	r.t.Helper()
-	await(r.t, func() string {
+	await(r.t, time.Minute, func() error {
 		var want []string
-		for line := range bytes.Lines(r.logged()) {
+		for line := range strings.Lines(r.logged()) {
 			var e struct{ Event, ID string }
-			if err := json.Unmarshal(line, &e); err == nil && e.Event != "" {
+			if err := json.Unmarshal([]byte(line), &e); err == nil && e.Event != "" {
 				want = append(want, e.ID)
 			}
 		}
 		got, err := db(r.t.Context(), "select id from events")
-		if err != nil {
-			return err.Error()
-		}
 		slices.Sort(want)
 		slices.Sort(got)
-		return cmp.Diff(slices.Compact(want), got)
+		if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+			err = errors.Join(err, errors.New(diff))
+		}
+		return err
 	})
 }
 
-// await calls a function until it returns an empty string, which means that nothing is missing.
-func await(t *testing.T, missing func() string) {
+// await calls a function until it returns no error.
+func await(t *testing.T, within time.Duration, missing func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-		reason := missing()
-		if reason == "" {
+	for deadline := time.Now().Add(within); ; <-time.After(100 * time.Millisecond) {
+		err := missing()
+		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: %s", reason)
+			t.Fatalf("after %v: %v", within, err)
 		}
 	}
 }
@@ -286,7 +272,26 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// create creates pods. The times in their status begin with the creation of the last pod.
+// send starts an archive that files in a database, and a reconciler that sends events to the archive. archive and sender are
+// the paths of their programs.
+func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, *reconciler) {
+	t.Helper()
+	dir, group, batches := t.TempDir(), program.OpenFor(t), &rowReceiver{batches: make(map[string]string)}
+	token, tokens := filepath.Join(dir, "token"), filepath.Join(dir, "tokens")
+	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	check(t, os.WriteFile(tokens, []byte("east secret\n"), 0o600))
+	target := httptest.NewServer(batches)
+	t.Cleanup(target.Close)
+	to := &receiver{t: t, group: group, binary: archive, address: program.AddressFor(t), url: database, tokens: tokens, folder: t.TempDir(), target: target.URL, batches: batches}
+	to.start()
+	r := &reconciler{t: t, group: group, binary: sender, args: []string{
+		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + to.address, "--events.token-file=" + token,
+	}}
+	r.start()
+	return to, r
+}
+
+// create creates pods. The first time in their status is the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {

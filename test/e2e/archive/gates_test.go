@@ -21,7 +21,7 @@ import (
 // why it refuses the other hours.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
-	out, err := once(t.Context(), binary(), folder, args...)
+	out, err := once(t.Context(), folder, args...)
 	if err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v, want %q in the log:\n%s", err, want, out)
 	}
@@ -33,7 +33,7 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 // accepted runs the program, and checks that the program files the given number of hours.
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
-	if out, err := once(t.Context(), binary(), folder, args...); err != nil {
+	if out, err := once(t.Context(), folder, args...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if got := len(rows(t, folder, "hours")); got != filed {
@@ -97,38 +97,7 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
-// TestOvercharged checks that an hour is refused if a rule in vmagent drops the boards' counters from the
-// middle of the hour on. Otherwise the pods would be charged more energy than the boards used.
-func TestOvercharged(t *testing.T) {
-	t.Parallel()
-	s := foldtest.NewStore()
-	foldtest.NewFleet(s, began, 4, 2, "cluster", "east").Run(4 * 60)
-	group := program.OpenFor(t)
-	store := program.AddressFor(t)
-	storing := victoria(t, group, "victoria-metrics", store, "-storageDataPath="+group.Path("victoria"), "-retentionPeriod=100y", "-search.latencyOffset=0s", "-search.disableCache")
-	rule := group.Path("rule.yml")
-	check(t, os.WriteFile(rule, []byte("- {action: drop, source_labels: [__name__], regex: gpuledger_board_energy_joules_total}\n"), 0o600))
-	send := func(name string, from, until time.Time, dropped int, args ...string) {
-		agent := program.AddressFor(t)
-		p := victoria(t, group, "vmagent", agent, append(args, "-remoteWrite.url=http://"+store+"/api/v1/write", "-remoteWrite.tmpDataPath="+group.Path(name), "-remoteWrite.flushInterval=100ms")...)
-		insert(t, "http://"+agent, s, from, until)
-		check(t, storing.Wait(t.Context(), func() error {
-			check(t, get(t.Context(), "http://"+store+"/internal/force_flush", nil))
-			if got, want := count(t, "http://"+store, `{__name__=~".+"}`, from, until), s.Samples(from, until)-dropped; got != want {
-				return fmt.Errorf("%d samples have arrived, want %d", got, want)
-			}
-			return nil
-		}))
-		p.Stop()
-	}
-	middle, end := began.Add(150*time.Minute), began.Add(4*time.Hour)
-	boards := s.Only(func(l fold.Labels) bool { return l.Metric() == "gpuledger_board_energy_joules_total" })
-	send("before", began, middle, 0)
-	send("after", middle, end, boards.Samples(middle, end), "-remoteWrite.relabelConfig="+rule)
-	refused(t, t.TempDir(), 2, "the charges exceed the energy of the board", "--store.url=http://"+store, "--store.type=victoriametrics", "--until="+began.Add(3*time.Hour).Format(time.RFC3339))
-}
-
-// TestReplicas checks that an hour is refused if it has samples from two replicas of Prometheus, unless the store
+// TestReplicas checks that an hour with samples from two replicas of Prometheus is refused unless the store
 // deduplicates the samples.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {

@@ -97,7 +97,7 @@ func sameRows(t *testing.T, folder, text string) {
 	t.Helper()
 	got := decode(t, text)
 	for _, of := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
-		if diff := cmp.Diff(lines(of, rows(t, folder, of.Name)), lines(of, got[of.Name])); diff != "" {
+		if diff := cmp.Diff(texts(of, rows(t, folder, of.Name)), texts(of, got[of.Name])); diff != "" {
 			t.Errorf("%s (-folder +received):\n%s", of.Name, diff)
 		}
 	}
@@ -112,26 +112,20 @@ func TestHTTP(t *testing.T) {
 	r := &rowReceiver{batches: make(map[string]string)}
 	target := httptest.NewServer(r)
 	defer target.Close()
-	binary, folder := binary(), t.TempDir()
+	folder := t.TempDir()
 	args := []string{"--store.url=" + server.URL(), "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
-	for range *kills {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(700))*time.Millisecond)
-		_, _ = once(ctx, binary, t.TempDir(), args...)
-		cancel()
-	}
-	if out, err := once(t.Context(), binary, folder, args...); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	kill(t, 700*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, t.TempDir(), args...) })
+	fileHours(t, folder, args...)
 	sameRows(t, folder, r.text())
 	if r.bad != "" {
 		t.Error(r.bad)
 	}
 	n := len(r.batches)
-	if out, err := once(t.Context(), binary, folder, append(args, "--again")...); err != nil || len(r.batches) != n {
+	if out, err := once(t.Context(), folder, append(args, "--again")...); err != nil || len(r.batches) != n {
 		t.Errorf("%v: a second run sends %d batches:\n%s", err, len(r.batches)-n, out)
 	}
 
-	cmd := exec.CommandContext(t.Context(), binary, "once", "--stdout=json", "--store.url="+server.URL(),
+	cmd := exec.CommandContext(t.Context(), binary(), "once", "--stdout=json", "--store.url="+server.URL(),
 		"--from="+began.Format(time.RFC3339), "--until="+began.Add(hours*time.Hour).Format(time.RFC3339))
 	var log bytes.Buffer
 	cmd.Stderr = &log

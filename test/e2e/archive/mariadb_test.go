@@ -17,10 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-func openMariaDB(ctx context.Context, url string) (closer, error) {
-	return database.MySQL.Open(ctx, url, "")
-}
-
+// startMariaDB starts a MariaDB.
 func startMariaDB(t *testing.T) *server {
 	t.Helper()
 	if _, err := exec.LookPath("mariadb-install-db"); err != nil {

@@ -26,26 +26,25 @@ func TestMemoryLimit(t *testing.T) {
 	series := func(i int) string {
 		return fmt.Sprintf(`{"metric":{"cluster":"east","node":"n%d","UUID":"GPU-%d","pod":"%s"},"values":[[1,"1"]]},`, i, i, strings.Repeat("x", 200))
 	}
-	tests := map[string]func(i int) string{
-		"text":         func(int) string { return strings.Repeat("x", 1<<16) },
-		"series":       series,
-		"samples":      func(i int) string { return fmt.Sprintf(`[%d,"%d"],`, i, i) },
-		"labels":       func(i int) string { return fmt.Sprintf(`"label%d":"value%d",`, i, i) },
-		"warnings":     func(int) string { return `"a warning",` },
-		"nested lists": func(int) string { return "[" },
+	tests := map[string]struct {
+		start string
+		more  func(i int) string // what follows, endlessly
+	}{
+		"text":         {begin + `{"metric":{"cluster":"`, func(int) string { return strings.Repeat("x", 1<<16) }},
+		"series":       {begin, series},
+		"samples":      {begin + `{"metric":{"cluster":"east"},"values":[`, func(i int) string { return fmt.Sprintf(`[%d,"%d"],`, i, i) }},
+		"labels":       {begin + `{"metric":{`, func(i int) string { return fmt.Sprintf(`"label%d":"value%d",`, i, i) }},
+		"warnings":     {`{"status":"success","warnings":[`, func(int) string { return `"a warning",` }},
+		"nested lists": {`{"status":"success","other":`, func(int) string { return "[" }},
 	}
-	starts := map[string]string{
-		"text": begin + `{"metric":{"cluster":"`, "series": begin, "samples": begin + `{"metric":{"cluster":"east"},"values":[`, "labels": begin + `{"metric":{`,
-		"warnings": `{"status":"success","warnings":[`, "nested lists": `{"status":"success","other":`,
-	}
-	for name, more := range tests {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, starts[name])
+				_, _ = io.WriteString(w, tt.start)
 				for i, until := 0, time.Now().Add(20*time.Second); time.Now().Before(until); i += 100 {
 					var text strings.Builder
 					for j := range 100 {
-						text.WriteString(more(i + j))
+						text.WriteString(tt.more(i + j))
 					}
 					if _, err := io.WriteString(w, text.String()); err != nil {
 						return

@@ -4,7 +4,6 @@ package archive_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -222,9 +221,7 @@ func TestModels(t *testing.T) {
 	server := startPostgres(t)
 	url, _ := server.create(t, "gpuledger")
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
-	if out, err := once(t.Context(), binary(), folder, "--store.url="+serve(t, program.OpenFor(t), "store", s, "").URL(), "--postgres.url="+url, "--sqlite="+file); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	fileHours(t, folder, "--store.url="+serve(t, program.OpenFor(t), "store", s, "").URL(), "--postgres.url="+url, "--sqlite="+file)
 	all := engines(t, folder, file, server.elsewhere("gpuledger"))
 	same(t, all)
 	want := make(map[string]int64)
@@ -336,15 +333,15 @@ func TestModelsOfPruned(t *testing.T) {
 	server := startPostgres(t)
 	url, _ := server.create(t, "gpuledger")
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
-	var sinks []sinktest.Pruner
-	for _, open := range []func() (any, error){
-		func() (any, error) { return files.Open(folder, []string{"csv", "parquet"}) },
-		func() (any, error) { return database.SQLite.Open(t.Context(), file, "") },
-		func() (any, error) { return openPostgres(t.Context(), url) },
+	var sinks []closer
+	for _, open := range []func() (closer, error){
+		func() (closer, error) { return files.Open(folder, []string{"csv", "parquet"}) },
+		func() (closer, error) { return database.SQLite.Open(t.Context(), file, "") },
+		func() (closer, error) { return database.Postgres.Open(t.Context(), url, "") },
 	} {
 		sink, err := open()
 		check(t, err)
-		sinks = append(sinks, sink.(sinktest.Pruner))
+		sinks = append(sinks, sink)
 	}
 	random := rand.New(rand.NewPCG(5, 6))
 	want := make(map[string]int64) // energy by model, month, team and reason
@@ -393,7 +390,7 @@ func TestModelsOfPruned(t *testing.T) {
 	}
 	for _, sink := range sinks {
 		check(t, sink.Prune(t.Context(), september.AddDate(0, 1, 0), false, func(table.Deleted) {}))
-		check(t, sink.(interface{ Close() error }).Close())
+		check(t, sink.Close())
 	}
 	all := engines(t, folder, file, server.elsewhere("gpuledger"))
 	same(t, all)
@@ -408,7 +405,7 @@ func TestModelsOfPruned(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: energy in mJ (-added up +returned):\n%s", e.name, diff)
 		}
-		daily := slices.Compact(slices.Sorted(maps.Keys(days(e))))
+		daily := slices.Compact(slices.Clone(e.query("gpu_daily", "day")))
 		if diff := cmp.Diff([]string{"2026-10-01", "2026-10-31", "2026-11-01", "2026-11-02"}, daily); diff != "" {
 			t.Errorf("%s: days (-filed +returned):\n%s", e.name, diff)
 		}
@@ -416,12 +413,4 @@ func TestModelsOfPruned(t *testing.T) {
 	for _, month := range []string{"2026-09", "2026-10", "2026-11"} {
 		compareCommands(t, all, month, folder)
 	}
-}
-
-func days(e engine) map[string]bool {
-	found := make(map[string]bool)
-	for _, day := range e.query("gpu_daily", "day") {
-		found[day] = true
-	}
-	return found
 }

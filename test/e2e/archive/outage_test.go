@@ -5,7 +5,6 @@ package archive_test
 import (
 	"flag"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
@@ -61,11 +60,12 @@ func TestDatabaseOutage(t *testing.T) {
 	database.start(t)
 	started := time.Now()
 	t.Logf("the database was down for %v; it had %d hours before, the folder %d after", started.Sub(stopped).Round(time.Second), before, inFolder)
-	for deadline := started.Add(maxRetry); len(filedHours(t, db)) < inFolder || up() != 1; <-time.After(time.Second) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%v after its start the database has %d hours, the folder %d", maxRetry, len(filedHours(t, db)), inFolder)
+	await(t, maxRetry, func() error {
+		if n := len(filedHours(t, db)); n < inFolder || up() != 1 {
+			return fmt.Errorf("the database has %d hours, the folder %d", n, inFolder)
 		}
-	}
+		return nil
+	})
 	t.Logf("all hours are filed %v after its start", time.Since(started).Round(time.Second))
 	run.Stop()
 	undisturbedRows(t, db, folder, from, store)
@@ -81,10 +81,8 @@ func undisturbedRows(t *testing.T, db query, folder string, from time.Time, stor
 	t.Helper()
 	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)
 	undisturbed := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), binary(), "once", store, "--folder="+undisturbed,
-		"--from="+from.Format(time.RFC3339), "--until="+until.Format(time.RFC3339)).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, "once", store, "--folder="+undisturbed,
+		"--from="+from.Format(time.RFC3339), "--until="+until.Format(time.RFC3339))
 	var manifest []string
 	for _, row := range rows(t, undisturbed, "hours") {
 		at, err := time.Parse(time.RFC3339, row["hour"])

@@ -110,7 +110,7 @@ func pagesKinds() []pagesBook {
 		}},
 		{"PostgreSQL", func(t *testing.T, _ string) (closer, string, func()) {
 			u, db := startPostgres(t).create(t, "gpuledger")
-			sink, err := openPostgres(t.Context(), u)
+			sink, err := database.Postgres.Open(t.Context(), u, "")
 			check(t, err)
 			return sink, "--postgres.url=" + u, func() {
 				repeatDays(t, db, "%s + interval '%d days'", "%s + %d")

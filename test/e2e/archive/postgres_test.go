@@ -12,13 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/test/program"
 )
-
-func openPostgres(ctx context.Context, url string) (closer, error) {
-	return database.Postgres.Open(ctx, url, "")
-}
 
 // startPostgres starts a PostgreSQL.
 func startPostgres(t *testing.T) *server {

@@ -25,47 +25,21 @@ const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) f
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
 
-// TestPrune checks that databases keep exact sums of pruned hours, as a user without the right to change
-// tables. It compares the answers to questions before and after the prune.
-func TestPrune(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			n := 0
-			sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) {
-				n++
-				admin, db := server.create(t, "prune"+strconv.Itoa(n))
-				owner, err := kind.sink(t.Context(), admin)
-				check(t, err)
-				check(t, owner.Close())
-				sink, err := kind.sink(t.Context(), server.stranger(t, "prune"+strconv.Itoa(n)))
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				return sink.(sinktest.Pruner), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
-			})
-			testStatements(t, kind, server)
-			testDropped(t, kind, server)
-		})
-	}
-}
-
-// TestOrder checks that the answers from databases do not depend on earlier calls. The test in package books runs all
+// testOrder checks that the answers from databases do not depend on earlier calls. The test in package books runs all
 // calls, with SQLite.
-func TestOrder(t *testing.T) {
-	for _, kind := range kinds {
-		url, _ := kind.start(t).create(t, "ordered")
-		sink, err := kind.sink(t.Context(), url)
-		check(t, err)
-		for i := range 2 {
-			check(t, sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i)+1)))
-		}
-		check(t, sink.Close())
-		bookstest.TestOrder(t, func() source.Source {
-			opened, err := source.OpenDatabase(t.Context(), url, "")
-			check(t, err)
-			return opened
-		}, source.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, 4, 2)
+func testOrder(t *testing.T, kind databases, server *server) {
+	url, _ := server.create(t, "ordered")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	for i := range 2 {
+		check(t, sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i)+1)))
 	}
+	check(t, sink.Close())
+	bookstest.TestOrder(t, func() source.Source {
+		opened, err := source.OpenDatabase(t.Context(), url, "")
+		check(t, err)
+		return opened
+	}, source.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, 4, 2)
 }
 
 // testStatements compares the sums by team and namespace before and after a prune.
@@ -108,7 +82,7 @@ func testStatements(t *testing.T, kind databases, server *server) {
 		if diff := cmp.Diff(want, answered()); diff != "" {
 			t.Errorf("statements %s (-charges +answered):\n%s", step, diff)
 		}
-		check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
+		check(t, sink.Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 	}
 	if got := db.rows(t, "select count(*) from charges"); got[0] != "0" {
 		t.Errorf("the database has %s charges after the prune", got)
@@ -132,7 +106,7 @@ func testDropped(t *testing.T, kind databases, server *server) {
 		}
 		server.script(t, "dropped", drop)
 	}
-	check(t, sink.(sinktest.Pruner).Prune(t.Context(), sinktest.Noon.AddDate(0, 2, -sinktest.Noon.Day()+1).Truncate(24*time.Hour), false, func(table.Deleted) {}))
+	check(t, sink.Prune(t.Context(), sinktest.Noon.AddDate(0, 2, -sinktest.Noon.Day()+1).Truncate(24*time.Hour), false, func(table.Deleted) {}))
 	if diff := cmp.Diff([]string{"pruned | 7", "pruned | 5"}, db.rows(t, "select state, energy_mj from hours order by hour")); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)
 	}
@@ -223,78 +197,46 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPruneConcurrent checks that hours are charged only once, even if they are filed while their month is pruned.
-func TestPruneConcurrent(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			url, db := kind.start(t).create(t, "gpuledger")
-			month := table.Month(sinktest.Noon)
-			const programs, hours = 3, 60
-			failed := make(chan error)
-			for n := range programs {
-				go func() {
-					sink, err := kind.sink(t.Context(), url)
-					for i := 0; err == nil && i < hours; i++ {
-						hour := month.Add(time.Duration((i*7+n)%hours) * time.Hour)
-						if err = sink.Replace(t.Context(), sinktest.Hour(hour, int64(i+1))); errors.Is(err, table.ErrPruned) {
-							err = nil
-						}
-					}
-					if sink != nil {
-						err = errors.Join(err, sink.Close())
-					}
-					failed <- err
-				}()
+// testPruneConcurrent checks that hours are charged only once, even if the hours are filed while the month of these
+// hours is pruned.
+func testPruneConcurrent(t *testing.T, kind databases, server *server) {
+	url, db := server.create(t, "pruned")
+	month := table.Month(sinktest.Noon)
+	const hours = 60
+	failed := concurrently(t, kind, url, func(n int, sink closer) error {
+		for i := range hours {
+			hour := month.Add(time.Duration((i*7+n)%hours) * time.Hour)
+			if err := sink.Replace(t.Context(), sinktest.Hour(hour, int64(i+1))); err != nil && !errors.Is(err, table.ErrPruned) {
+				return err
 			}
-			sink, err := kind.sink(t.Context(), url)
-			check(t, err)
-			defer sink.Close()
-			prune := func() {
-				t.Helper()
-				check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
-			}
-			for left := programs; left > 0; {
-				select {
-				case err := <-failed:
-					left--
-					if err != nil {
-						t.Error(err)
-					}
-				default:
-					prune()
-				}
-			}
-			prune()
-			want := db.rows(t, "select count(*), sum(energy_mj) from hours where state = 'pruned'")
-			if !strings.HasPrefix(want[0], strconv.Itoa(hours)+" | ") {
-				t.Errorf("pruned hours: %s, want %d", want[0], hours)
-			}
-			got := db.rows(t, "select (select count(*) from hours), sum(energy_mj) from statements")
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("energy (-hours +statements):\n%s", diff)
-			}
-		})
+		}
+		return nil
+	})
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	defer sink.Close()
+	prune := func() {
+		t.Helper()
+		check(t, sink.Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 	}
-}
-
-// TestRename checks that a cluster can be renamed in databases, as a user without the right to change tables.
-func TestRename(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server, n := kind.start(t), 0
-			fresh := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
-				n++
-				admin, db := server.create(t, "rename"+strconv.Itoa(n))
-				owner, err := kind.sink(t.Context(), admin)
-				check(t, err)
-				check(t, owner.Close())
-				sink, err := kind.sink(t.Context(), server.stranger(t, "rename"+strconv.Itoa(n)))
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				return sink.(sinktest.Renamer), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+	for left := atOnce; left > 0; {
+		select {
+		case err := <-failed:
+			left--
+			if err != nil {
+				t.Error(err)
 			}
-			sinktest.TestRename(t, fresh)
-			sinktest.TestErrors(t, fresh)
-		})
+		default:
+			prune()
+		}
+	}
+	prune()
+	want := db.rows(t, "select count(*), sum(energy_mj) from hours where state = 'pruned'")
+	if !strings.HasPrefix(want[0], strconv.Itoa(hours)+" | ") {
+		t.Errorf("pruned hours: %s, want %d", want[0], hours)
+	}
+	got := db.rows(t, "select (select count(*) from hours), sum(energy_mj) from statements")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("energy (-hours +statements):\n%s", diff)
 	}
 }

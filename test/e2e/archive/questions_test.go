@@ -310,7 +310,7 @@ func fileAll(t *testing.T, sink closer) {
 	t.Helper()
 	fileExample(t, sink)
 	for _, of := range table.Appended {
-		check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", table.Place(eventsOfExample(), eventsOfExample()[0].At))))
+		check(t, sink.Append(t.Context(), of, table.EventRows(of, "example", table.Place(eventsOfExample(), eventsOfExample()[0].At))))
 	}
 }
 
@@ -336,9 +336,9 @@ func compareViews(t *testing.T, name string, db query, views map[string][]string
 	}
 }
 
-// TestPlacements checks the stays of a board with an attribute that becomes known later, with moves, an absence and two
-// places in an hour, and in another cluster.
-func TestPlacements(t *testing.T) {
+// testPlacements checks the stays of a board for an attribute that becomes known later, moves, an absence,
+// two places in an hour, and another cluster.
+func testPlacements(t *testing.T, kind databases, server *server) {
 	at := func(hour int, minutes ...int) (first, last time.Time) {
 		start := november.Add(time.Duration(hour) * time.Hour)
 		return start.Add(time.Duration(minutes[0]) * time.Minute), start.Add(time.Duration(minutes[1]) * time.Minute)
@@ -365,33 +365,31 @@ func TestPlacements(t *testing.T) {
 		},
 		"west": {{}, {}, {}, {}, {}, {gpu(5, "a", "2", 40, 59)}, {gpu(6, "a", "2", 1, 59)}, {}, {gpu(8, "a", "3", 5, 59)}},
 	}
-	for _, kind := range kinds {
-		url, db := kind.start(t).create(t, "gpuledger")
-		sink, err := kind.sink(t.Context(), url)
-		check(t, err)
-		for cluster, hours := range history {
-			for n, gpus := range hours {
-				h := &table.Hour{Cluster: cluster, Start: november.Add(time.Duration(n) * time.Hour), GPUs: gpus}
-				check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-			}
+	url, db := server.create(t, "placements")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	for cluster, hours := range history {
+		for n, gpus := range hours {
+			h := &table.Hour{Cluster: cluster, Start: november.Add(time.Duration(n) * time.Hour), GPUs: gpus}
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 		}
-		check(t, sink.Close())
-		want := []string{
-			"1 | seen | east | a | 1 | 2026-11-01 00:01 | 2026-11-01 01:59 | 2026-11-01 02:00 | 2",
-			"2 | moved | east | a | 2 | 2026-11-01 02:01 | 2026-11-01 02:30 | 2026-11-01 03:00 | 1",
-			"3 | returned | east | a | 2 | 2026-11-01 04:01 | 2026-11-01 04:20 | 2026-11-01 05:00 | 1",
-			"4 | moved | east | b | 2 | 2026-11-01 04:30 | 2026-11-01 05:10 | 2026-11-01 06:00 | 2",
-			"5 | moved | west | a | 2 | 2026-11-01 05:40 | 2026-11-01 06:59 | 2026-11-01 07:00 | 2",
-			"6 | moved | west | a | 3 | 2026-11-01 08:05 | 2026-11-01 08:59 | - | 1",
-		}
-		got := db.rows(t, "select stay, start_event, cluster, node, chassis_slot, first_seen, last_seen, missing_since, energy_mj from placements where serial = 'S1' order by stay")
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: placements (-want +got):\n%s", kind.name, diff)
-		}
-		want = []string{"2026-11-01 02:30 | a", "2026-11-01 06:59 | a"}
-		if diff := cmp.Diff(want, db.rows(t, "select event_time, node from board_events where event = 'silent' order by event_time")); diff != "" {
-			t.Errorf("%s: losses (-want +got):\n%s", kind.name, diff)
-		}
+	}
+	check(t, sink.Close())
+	want := []string{
+		"1 | seen | east | a | 1 | 2026-11-01 00:01 | 2026-11-01 01:59 | 2026-11-01 02:00 | 2",
+		"2 | moved | east | a | 2 | 2026-11-01 02:01 | 2026-11-01 02:30 | 2026-11-01 03:00 | 1",
+		"3 | returned | east | a | 2 | 2026-11-01 04:01 | 2026-11-01 04:20 | 2026-11-01 05:00 | 1",
+		"4 | moved | east | b | 2 | 2026-11-01 04:30 | 2026-11-01 05:10 | 2026-11-01 06:00 | 2",
+		"5 | moved | west | a | 2 | 2026-11-01 05:40 | 2026-11-01 06:59 | 2026-11-01 07:00 | 2",
+		"6 | moved | west | a | 3 | 2026-11-01 08:05 | 2026-11-01 08:59 | - | 1",
+	}
+	got := db.rows(t, "select stay, start_event, cluster, node, chassis_slot, first_seen, last_seen, missing_since, energy_mj from placements where serial = 'S1' order by stay")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("placements (-want +got):\n%s", diff)
+	}
+	want = []string{"2026-11-01 02:30 | a", "2026-11-01 06:59 | a"}
+	if diff := cmp.Diff(want, db.rows(t, "select event_time, node from board_events where event = 'silent' order by event_time")); diff != "" {
+		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 }
 

@@ -23,16 +23,11 @@ func TestAskRules(t *testing.T) {
 	}
 	// The period ends after boards were swapped, a board was lost, and a job ended.
 	const ruled = 32 * time.Hour
-	server := prometheus.Server{
-		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
-		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
-	}
-	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
+	server := loaded(t, prometheus.Env, program.OpenFor(t), "store", newLife(false).OpenMetrics())
 	for range 2 { // some rules read other rules
 		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add(ruled+2*time.Hour)))
 	}
-	_, err := server.Start(t.Context())
-	check(t, err)
+	started(t, server)
 	end := began.Add(ruled).Format(time.RFC3339)
 	list := filepath.Join(t.TempDir(), "prices.csv")
 	check(t, os.WriteFile(list, []byte("from,model,per_kwh,per_gpu_hour,currency\n2026-03-01,,0.2,1,EUR\n2026-03-01,NVIDIA H100 80GB HBM3,0.4,2,EUR\n2026-03-01T12:00:00Z,,0.3,,EUR\n"), 0o600))

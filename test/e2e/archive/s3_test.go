@@ -4,9 +4,7 @@ package archive_test
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -57,13 +55,11 @@ func TestS3(t *testing.T) {
 	group := program.OpenFor(t)
 	server := serve(t, group, "store", s, "")
 	objects, endpoint := bucket(t, group)
-	binary, folder := binary(), t.TempDir()
+	folder := t.TempDir()
 	run := func(ctx context.Context, url string, args ...string) ([]byte, error) {
-		return once(ctx, binary, t.TempDir(), append(args, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url="+url)...)
+		return once(ctx, t.TempDir(), append(args, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url="+url)...)
 	}
-	if out, err := once(t.Context(), binary, folder, "--store.url="+server.URL()); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	fileHours(t, folder, "--store.url="+server.URL())
 	want := tree(t, folder)
 	for name := range want {
 		if !strings.HasSuffix(name, ".parquet") {
@@ -71,11 +67,7 @@ func TestS3(t *testing.T) {
 		}
 	}
 
-	for range *kills {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1500))*time.Millisecond)
-		_, _ = run(ctx, "s3://assets/killed", "--again")
-		cancel()
-	}
+	kill(t, 1500*time.Millisecond, func(ctx context.Context) { _, _ = run(ctx, "s3://assets/killed", "--again") })
 	if out, err := run(t.Context(), "s3://assets/killed"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -132,12 +124,7 @@ func TestS3Sink(t *testing.T) {
 			names, err := filepath.Glob(filepath.Join(objects, strconv.Itoa(n), of.Name, "*", "*", "*.csv"))
 			check(t, err)
 			for _, name := range names {
-				file, err := os.Open(name)
-				check(t, err)
-				lines, err := csv.NewReader(file).ReadAll()
-				check(t, err)
-				check(t, file.Close())
-				found = append(found, lines[1:]...)
+				found = append(found, lines(t, name)[1:]...)
 			}
 			return found
 		}

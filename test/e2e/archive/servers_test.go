@@ -39,17 +39,25 @@ func programs(t *testing.T, env string) string {
 // serve starts a Prometheus with the samples of a store.
 func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
 	t.Helper()
-	return serveWith(t, programs(t, prometheus.Env), group, name, s, config)
+	server := loaded(t, prometheus.Env, group, name, s.OpenMetrics())
+	server.Config = []byte(config)
+	return started(t, server)
 }
 
-// serveWith starts a Prometheus of the given version, with the samples of a store.
-func serveWith(t *testing.T, version string, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
+// loaded returns a Prometheus with samples that is not started yet. An environment variable names the folder of its
+// programs.
+func loaded(t *testing.T, env string, group *program.Group, name string, samples []byte) prometheus.Server {
 	t.Helper()
 	server := prometheus.Server{
-		Programs: prometheus.Programs(version), Group: group, Name: name, Address: program.AddressFor(t), Config: []byte(config),
+		Programs: prometheus.Programs(programs(t, env)), Group: group, Name: name, Address: program.AddressFor(t),
 		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
 	}
-	check(t, server.Load(t.Context(), s.OpenMetrics()))
+	check(t, server.Load(t.Context(), samples))
+	return server
+}
+
+func started(t *testing.T, server prometheus.Server) prometheus.Server {
+	t.Helper()
 	_, err := server.Start(t.Context())
 	check(t, err)
 	return server

@@ -196,11 +196,8 @@ func TestTrace(t *testing.T) {
 
 	server, folder := p.serve(noon), filepath.Join(t.TempDir(), "archive")
 	checkRules(t, server, board, noon)
-	out, err := exec.CommandContext(t.Context(), binary(), "once", "--log.format=json", "--folder="+folder, "--folder.format=csv", "--store.url="+server,
-		"--from="+noon.Add(-time.Hour).Format(time.RFC3339), "--until="+noon.Add(3*time.Hour).Format(time.RFC3339)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, "once", "--log.format=json", "--folder="+folder, "--folder.format=csv", "--store.url="+server,
+		"--from="+noon.Add(-time.Hour).Format(time.RFC3339), "--until="+noon.Add(3*time.Hour).Format(time.RFC3339))
 	checkHours(t, folder, board)
 	place := []string{"SERIAL=" + board.Serial, "PATH=" + filepath.Dir(binary()) + ":" + os.Getenv("PATH")}
 	documentedTrace(t, append(place, "GPULEDGER_BOOKS="+folder), true)
@@ -220,17 +217,11 @@ func TestTrace(t *testing.T) {
 
 // serve starts a Prometheus with the record and the results of the recording rules, and returns its address.
 func (p *patient) serve(noon time.Time) string {
-	server := prom.Server{
-		Programs: prom.Programs(programs(p.t, prom.Env)), Group: program.OpenFor(p.t), Name: "store", Address: program.AddressFor(p.t),
-		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
-	}
-	check(p.t, server.Load(p.t.Context(), p.store.OpenMetrics()))
+	server := loaded(p.t, prom.Env, program.OpenFor(p.t), "store", p.store.OpenMetrics())
 	for _, file := range []string{"placement.yaml", "energy.yaml"} {
 		check(p.t, server.Evaluate(p.t.Context(), "../../../dashboards/rules/"+file, noon.Add(-time.Hour), noon.Add(4*time.Hour)))
 	}
-	_, err := server.Start(p.t.Context())
-	check(p.t, err)
-	return server.URL()
+	return started(p.t, server).URL()
 }
 
 // checkRules checks that the recording rules count the loss of the board and each of its XID errors once.
@@ -289,9 +280,8 @@ const afterwards = `gpuledger-archive() {
 func documentedTrace(t *testing.T, env []string, notices bool) {
 	t.Helper()
 	const file, heading = "../../../docs/health.md", "## Trace a board that fails slowly"
-	text, err := os.ReadFile(file)
-	check(t, err)
-	section, err := markdown.Section(string(text), heading)
+	text := text(t, file)
+	section, err := markdown.Section(text, heading)
 	check(t, err)
 	var session strings.Builder
 	for _, c := range markdown.Commands(section) {
@@ -306,7 +296,7 @@ func documentedTrace(t *testing.T, env []string, notices bool) {
 	_, block, _ := strings.Cut(section, "```console\n")
 	block, _, _ = strings.Cut(block, "```")
 	if *update && notices {
-		check(t, os.WriteFile(file, []byte(strings.Replace(string(text), block, session.String(), 1)), 0o644))
+		check(t, os.WriteFile(file, []byte(strings.Replace(text, block, session.String(), 1)), 0o644))
 		return
 	}
 	want, got := block, session.String()

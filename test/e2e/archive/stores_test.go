@@ -21,10 +21,12 @@ func TestStores(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 3, 200).Run(6 * 60)
 	from, until := began.Add(3*time.Hour), began.Add(6*time.Hour)
-	group, binary := program.OpenFor(t), binary()
+	group := program.OpenFor(t)
 	const config = "global: {external_labels: {cluster: east, replica: a}}"
 	server := serve(t, group, "store", s, config)
-	oldest := serveWith(t, programs(t, oldestEnv), group, "oldest", s, config)
+	oldest := loaded(t, oldestEnv, group, "oldest", s.OpenMetrics())
+	oldest.Config = []byte(config)
+	started(t, oldest)
 	n := thanos{t, group}
 	_, sidecar := n.sidecar(server)
 	address := program.AddressFor(t)
@@ -32,38 +34,27 @@ func TestStores(t *testing.T) {
 	insert(t, "http://"+address, s, began, until)
 	check(t, get(t.Context(), "http://"+address+"/internal/force_flush", nil))
 
-	file := func(folder string, from, until time.Time, args ...string) {
-		args = append(args, "--from="+from.Format(time.RFC3339), "--until="+until.Format(time.RFC3339))
-		if out, err := once(t.Context(), binary, folder, args...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	file := func(folder string, args ...string) {
+		fileHours(t, folder, append(args, "--from="+from.Format(time.RFC3339), "--until="+until.Format(time.RFC3339))...)
 	}
-	common := []string{"--store.url=" + server.URL(), "--cluster=east"}
 	folder := t.TempDir()
-	file(folder, from, until, common...)
+	file(folder, "--store.url="+server.URL(), "--cluster=east")
 	if n := len(rows(t, folder, "gpu_hours")); n < 180*3 {
 		t.Errorf("%d rows in three hours, too few to be read in shards", n)
 	}
 	want := tree(t, folder)
-	hourly := t.TempDir()
-	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
-		file(hourly, hour, hour.Add(time.Hour), common...)
-	}
-	if diff := cmp.Diff(want, tree(t, hourly)); diff != "" {
-		t.Errorf("files (-read at once +read hour by hour):\n%s", diff)
-	}
 	for name, args := range map[string][]string{
 		"Prometheus 2.42": {"--store.url=" + oldest.URL(), "--cluster=east"},
 		"Thanos":          {"--store.url=" + n.query([]string{sidecar}, "--query.replica-label=replica"), "--store.type=thanos"},
 		"VictoriaMetrics": {"--store.url=http://" + address, "--store.type=victoriametrics", "--cluster=east"},
 	} {
 		folder := t.TempDir()
-		file(folder, from, until, args...)
+		file(folder, args...)
 		if diff := cmp.Diff(want, tree(t, folder)); diff != "" {
 			t.Errorf("files (-Prometheus +%s):\n%s", name, diff)
 		}
 	}
-	if out, err := once(t.Context(), binary, t.TempDir(), "--store.url="+server.URL()); err == nil || !strings.Contains(string(out), "no label cluster") {
+	if out, err := once(t.Context(), t.TempDir(), "--store.url="+server.URL()); err == nil || !strings.Contains(string(out), "no label cluster") {
 		t.Errorf("without --cluster: %v\n%s", err, out)
 	}
 }

@@ -4,14 +4,11 @@ package archive_test
 
 import (
 	_ "embed"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +17,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // benchCharges is the size of the history in TestTables, in thousands of charges.
@@ -43,9 +39,7 @@ var (
 // documented returns the questions on the page.
 func documented(t *testing.T) []question {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	check(t, err)
-	return questions(t, string(text))
+	return questions(t, text(t, page))
 }
 
 // partitions returns the partitions that a question reads, sorted.
@@ -63,7 +57,7 @@ func partitions(t *testing.T, db query, sql string) (read []string) {
 // TestPruning checks that PostgreSQL reads only the partitions of the month in a documented question.
 func TestPruning(t *testing.T) {
 	url, db := startPostgres(t).create(t, "gpuledger")
-	sink, err := openPostgres(t.Context(), url)
+	sink, err := database.Postgres.Open(t.Context(), url, "")
 	check(t, err)
 	defer sink.Close()
 	fileAll(t, sink)
@@ -86,30 +80,8 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// TestDays checks the daily sums in each kind of database, as a user without the right to change tables.
-func TestDays(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			n := 0
-			sinktest.TestDays(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
-				n++
-				name := "days" + strconv.Itoa(n)
-				admin, db := server.create(t, name)
-				owner, err := kind.sink(t.Context(), admin)
-				check(t, err)
-				check(t, owner.Close())
-				sink, err := kind.sink(t.Context(), server.stranger(t, name))
-				check(t, err)
-				t.Cleanup(func() { check(t, sink.Close()) })
-				return sink.(sinktest.Renamer), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
-			}, nil)
-			testTwoClusters(t, kind, server)
-		})
-	}
-}
-
-// TestInheritedRights checks that a role with rights for a table gets the same rights for the table of its daily sums.
+// TestInheritedRights checks that roles with rights for a table get the same rights for the table of its
+// daily sums.
 func TestInheritedRights(t *testing.T) {
 	server := startPostgres(t)
 	_, db := server.create(t, "rights")
@@ -134,42 +106,8 @@ commit;
 	}
 }
 
-// testTwoClusters checks two programs that file the same days of different clusters. They must not wait for each other
-// endlessly or lose an hour.
-func testTwoClusters(t *testing.T, kind databases, server *server) {
-	t.Helper()
-	url, db := server.create(t, "clusters")
-	const programs, count = 4, 30
-	failed := make(chan error)
-	for n := range programs {
-		go func() {
-			sink, err := kind.sink(t.Context(), url)
-			for i := 0; err == nil && i < count; i++ {
-				h := sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i))
-				h.Cluster = strconv.Itoa(n % 2) // two programs file each cluster
-				err = sink.Replace(t.Context(), sinktest.Complete(h))
-			}
-			if sink != nil {
-				err = errors.Join(err, sink.Close())
-			}
-			failed <- err
-		}()
-	}
-	for range programs {
-		if err := <-failed; err != nil {
-			t.Error(err)
-		}
-	}
-	want := []string{"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"} // hours 0 to 11, and hours 12 to 29
-	for _, name := range []string{"days", "gpu_days"} {
-		if diff := cmp.Diff(want, db.rows(t, "select cluster, day, sum(hours), sum(energy_mj) from "+name+" group by cluster, day order by cluster, day")); diff != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", kind.name, name, diff)
-		}
-	}
-}
-
-// TestTables measures how long PostgreSQL, with its default settings, takes to answer the documented questions from a
-// large archive.
+// TestTables measures the time of the documented questions on a large archive in PostgreSQL with its default
+// settings.
 func TestTables(t *testing.T) {
 	if *benchCharges == 0 {
 		t.Skip("this is a benchmark: make bench-tables runs it")
@@ -185,7 +123,7 @@ func TestTables(t *testing.T) {
 	server.script(t, "gpuledger", fmt.Sprintf(manyCharges, hours))
 	fmt.Printf("made in %.0f s: %s\n", time.Since(start).Seconds(), db.rows(t, "select sum(gpus), sum(charges) from hours")[0])
 	start = time.Now()
-	sink, err := openPostgres(t.Context(), url)
+	sink, err := database.Postgres.Open(t.Context(), url, "")
 	check(t, err)
 	check(t, sink.Close())
 	server.script(t, "gpuledger", "vacuum analyze gpuledger.days, gpuledger.gpu_days")

@@ -3,12 +3,12 @@
 package archive_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -49,12 +49,10 @@ func machined(n int) *table.Hour {
 
 // TestTakeOver runs the statements in take-over.md on a database that contains gpuid's table and the example.
 func TestTakeOver(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/take-over.md")
-	check(t, err)
-	unindented := strings.ReplaceAll(string(text), "\n   ", "\n")
+	unindented := strings.ReplaceAll(text(t, "../../../docs/take-over.md"), "\n   ", "\n")
 	server := startPostgres(t)
 	url, db := server.create(t, "takeover")
-	sink, err := openPostgres(t.Context(), url)
+	sink, err := database.Postgres.Open(t.Context(), url, "")
 	check(t, err)
 	defer sink.Close()
 	for n := range 48 {

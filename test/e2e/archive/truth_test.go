@@ -5,7 +5,6 @@ package archive_test
 import (
 	"encoding/csv"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,10 +41,7 @@ func TestTruth(t *testing.T) {
 	rows := moveTruth(t, f.Path(sc.Node+".0/truth-10s.jsonl"), b.moved)
 
 	folder, end := t.TempDir(), hour.Format(time.RFC3339)
-	c := exec.Command(binary(), "once", "--folder="+folder, "--folder.format=csv", "--store.url="+serve(t, f.Group, "store", b.record, "").URL(), "--from="+began.Format(time.RFC3339), "--until="+end)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	succeed(t, "once", "--folder="+folder, "--folder.format=csv", "--store.url="+serve(t, f.Group, "store", b.record, "").URL(), "--from="+began.Format(time.RFC3339), "--until="+end)
 	verify := []string{"verify", "--books=" + folder, "--truth=" + rows, "--truth.scrape-interval=5s", "--from=" + began.Format(time.RFC3339), "--to=" + end, "-o", "json"}
 	a := ask(t, verify...)
 	if a.status != 0 || len(a.Rows) < 100 {
@@ -87,16 +83,14 @@ func wrongOf(a answered) (text string) {
 // moveTruth shifts the times in a file of the truth to the times of the record, and returns the path of the new file.
 func moveTruth(t *testing.T, path string, by time.Duration) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	check(t, err)
-	moved := regexp.MustCompile(`"time_unix_ns":(\d+)`).ReplaceAllFunc(text, func(field []byte) []byte {
-		name, value, _ := strings.Cut(string(field), ":")
+	moved := regexp.MustCompile(`"time_unix_ns":(\d+)`).ReplaceAllStringFunc(text(t, path), func(field string) string {
+		name, value, _ := strings.Cut(field, ":")
 		n, err := strconv.ParseInt(value, 10, 64)
 		check(t, err)
-		return []byte(name + ":" + strconv.FormatInt(n+int64(by), 10))
+		return name + ":" + strconv.FormatInt(n+int64(by), 10)
 	})
 	rows := filepath.Join(t.TempDir(), "truth.jsonl")
-	check(t, os.WriteFile(rows, moved, 0o600))
+	check(t, os.WriteFile(rows, []byte(moved), 0o600))
 	return rows
 }
 
@@ -108,10 +102,7 @@ func addTo(t *testing.T, folder, table string, of map[string]string, energy int6
 	if len(names) != 1 {
 		t.Fatalf("%d files of %s", len(names), table)
 	}
-	text, err := os.ReadFile(names[0])
-	check(t, err)
-	lines, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
-	check(t, err)
+	lines := lines(t, names[0])
 	for _, line := range lines[1:] {
 		matches := true
 		for column, value := range of {

@@ -4,7 +4,6 @@ package archive_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,63 +15,56 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFiledTwice files the same hours under two cluster names, and deletes the hours with one of the names by the
-// statements in docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion,
-// verify must accept the archive, and the archive must contain the rows with the other name.
-func TestFiledTwice(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/dba.md")
-	check(t, err)
-	_, section, _ := strings.Cut(string(text), "## Hours filed twice\n")
+// testFiledTwice files the same hours under two cluster names, and deletes the hours of one name with the statements in
+// docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion, verify must
+// accept the archive, and the archive must contain the rows of the other name.
+func testFiledTwice(t *testing.T, kind databases, server *server) {
+	_, section, _ := strings.Cut(text(t, "../../../docs/dba.md"), "## Hours filed twice\n")
 	statements := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)
 	if statements == nil {
 		t.Fatal("docs/dba.md has no statements")
 	}
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			server := kind.start(t)
-			url, db := server.create(t, "twice")
-			sink, err := kind.sink(t.Context(), url)
-			check(t, err)
-			defer sink.Close()
-			file := func(cluster string) {
-				t.Helper()
-				for n := range 3 {
-					h := example(n)
-					h.Cluster = cluster
-					h.Digest = table.Digest(h)
-					check(t, sink.Replace(t.Context(), h))
-				}
-				for _, of := range table.Appended {
-					check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, cluster, sinktest.Events())))
-				}
-			}
-			all := func() (rows []string) {
-				for _, of := range table.All {
-					rows = append(rows, fmt.Sprint(of.Name, appended(t, db, of, times[kind.name])))
-				}
-				return rows
-			}
-			verify := []string{"verify", "--books=" + url, "--from=" + november.Format(time.DateOnly), "--to=" + november.Format(time.DateOnly) + "T03"}
-			file("east")
-			want := all()
-			if a := ask(t, verify...); a.status != 0 {
-				t.Errorf("one name: exit status %d\n%s%s", a.status, a.out, a.errors)
-			}
-			file("example")
-			if a := ask(t, verify...); a.status != 1 || !strings.Contains(a.out, "filed under two names, so delete the hours of one name as described in docs/dba.md") {
-				t.Errorf("two names: exit status %d\n%s%s", a.status, a.out, a.errors)
-			}
-			script := statements[1]
-			if kind.name == "PostgreSQL" {
-				script = "set search_path = gpuledger;\n" + script
-			}
-			server.script(t, "twice", script)
-			if diff := cmp.Diff(want, all()); diff != "" {
-				t.Errorf("rows (-one name +deleted):\n%s", diff)
-			}
-			if a := ask(t, verify...); a.status != 0 {
-				t.Errorf("deleted: exit status %d\n%s%s", a.status, a.out, a.errors)
-			}
-		})
+	url, db := server.create(t, "twice")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	defer sink.Close()
+	file := func(cluster string) {
+		t.Helper()
+		for n := range 3 {
+			h := example(n)
+			h.Cluster = cluster
+			h.Digest = table.Digest(h)
+			check(t, sink.Replace(t.Context(), h))
+		}
+		for _, of := range table.Appended {
+			check(t, sink.Append(t.Context(), of, table.EventRows(of, cluster, sinktest.Events())))
+		}
+	}
+	all := func() (rows []string) {
+		for _, of := range table.All {
+			rows = append(rows, fmt.Sprint(of.Name, appended(t, db, of, times[kind.name])))
+		}
+		return rows
+	}
+	verify := []string{"verify", "--books=" + url, "--from=" + november.Format(time.DateOnly), "--to=" + november.Format(time.DateOnly) + "T03"}
+	file("east")
+	want := all()
+	if a := ask(t, verify...); a.status != 0 {
+		t.Errorf("one name: exit status %d\n%s%s", a.status, a.out, a.errors)
+	}
+	file("example")
+	if a := ask(t, verify...); a.status != 1 || !strings.Contains(a.out, "filed under two names, so delete the hours of one name as described in docs/dba.md") {
+		t.Errorf("two names: exit status %d\n%s%s", a.status, a.out, a.errors)
+	}
+	script := statements[1]
+	if kind.name == "PostgreSQL" {
+		script = "set search_path = gpuledger;\n" + script
+	}
+	server.script(t, "twice", script)
+	if diff := cmp.Diff(want, all()); diff != "" {
+		t.Errorf("rows (-one name +deleted):\n%s", diff)
+	}
+	if a := ask(t, verify...); a.status != 0 {
+		t.Errorf("deleted: exit status %d\n%s%s", a.status, a.out, a.errors)
 	}
 }

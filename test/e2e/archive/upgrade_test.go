@@ -4,9 +4,9 @@ package archive_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
@@ -174,25 +173,13 @@ func TestUpgradeEvents(t *testing.T) {
 	previous := upgrade.Previous(t)
 	w := newPods(t)
 	db := startPostgres(t)
-	token, tokens := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "tokens")
-	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
-	check(t, os.WriteFile(tokens, []byte("east secret\n"), 0o600))
 	for name, programs := range map[string]struct{ archive, reconciler string }{
 		"new_reconciler": {previous.Program("gpuledger-archive"), w.binary},
 		"new_archive":    {binary(), previous.Program("gpuledger-reconciler")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, query := db.create(t, name)
-			group := program.OpenFor(t)
-			batches := &rowReceiver{batches: make(map[string]string)}
-			target := httptest.NewServer(batches)
-			defer target.Close()
-			archive := &receiver{t: t, group: group, binary: programs.archive, address: program.AddressFor(t), url: url, tokens: tokens, folder: t.TempDir(), target: target.URL}
-			archive.start()
-			r := &reconciler{t: t, group: group, binary: programs.reconciler, args: []string{
-				"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
-			}}
-			r.start()
+			_, r := w.send(t, url, programs.archive, programs.reconciler)
 			pod := strings.ReplaceAll(name, "_", "-")
 			w.create(pod)
 			r.awaitLogged(w.id(pod, "phase/Pending"))
@@ -207,7 +194,12 @@ func TestUpgradeEvents(t *testing.T) {
 				"select distinct object::json->'spec'->'containers'->0->'resources'->'limits'->>'nvidia.com/gpu' from snapshots where " + of: {"8"},
 			} {
 				// Snapshots are filed after the events that [reconciler.awaitFiled] waits for.
-				await(t, func() string { return cmp.Diff(want, query.rows(t, text)) })
+				await(t, time.Minute, func() error {
+					if diff := cmp.Diff(want, query.rows(t, text)); diff != "" {
+						return errors.New(diff)
+					}
+					return nil
+				})
 			}
 		})
 	}

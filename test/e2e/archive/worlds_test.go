@@ -62,10 +62,10 @@ func TestAskWorlds(t *testing.T) {
 	for _, w := range onWorlds() {
 		t.Run(w.name, func(t *testing.T) {
 			end := worlds.Began.Add(w.until)
-			live := load(t, group, w.name, w.history)
+			live := started(t, loaded(t, prometheus.Env, group, w.name, w.history.OpenMetrics())).URL()
 			single := live
 			if once := w.history.Without(`prometheus_replica="2"`); len(once.Series) < len(w.history.Series) {
-				single = load(t, group, w.name+"-once", once) // the archive refuses samples of replicas
+				single = started(t, loaded(t, prometheus.Env, group, w.name+"-once", once.OpenMetrics())).URL() // the archive refuses samples of replicas
 			}
 			folder := t.TempDir()
 			url, _ := database.create(t, w.name)
@@ -95,19 +95,7 @@ func TestAskWorlds(t *testing.T) {
 	}
 }
 
-// load starts a Prometheus with a history, and returns its URL.
-func load(t *testing.T, group *program.Group, name string, h *worlds.History) string {
-	t.Helper()
-	server := prometheus.Server{
-		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: group, Name: name, Address: program.AddressFor(t),
-		Flags: []string{"--storage.tsdb.retention.time=100y"},
-	}
-	check(t, server.Load(t.Context(), h.OpenMetrics()))
-	_, err := server.Start(t.Context())
-	check(t, err)
-	return server.URL()
-}
-
+// all returns the questions about a history.
 func (w subject) all() []string {
 	all := slices.Concat(w.questions, []string{
 		"moves --since=20d", "missing", "statement --by=serial --from=2026-03-01", "statement --by=node --from=2026-03-01", "verify --from=2026-03-01",

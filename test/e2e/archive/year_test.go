@@ -49,9 +49,7 @@ func TestSteady(t *testing.T) {
 	var trees []map[string]string
 	for _, url := range []string{server.URL(), simulated.URL} {
 		folder := t.TempDir()
-		if out, err := exec.CommandContext(t.Context(), binary(), append(args, "--store.url="+url, "--folder="+folder, "--folder.format=csv,parquet")...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		succeed(t, append(args, "--store.url="+url, "--folder="+folder, "--folder.format=csv,parquet")...)
 		trees = append(trees, tree(t, folder))
 		if got, want := energy(t, folder), fleet.Energy(from, from.Add(hours*time.Hour)); got != want {
 			t.Errorf("%d mJ are filed, want %d", got, want)
