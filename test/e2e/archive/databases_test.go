@@ -339,7 +339,7 @@ func TestSinks(t *testing.T) {
 			t.Run("days", func(t *testing.T) { sinktest.TestDays(t, opened, nil) })
 			for name, test := range map[string]func(t *testing.T, kind databases, server *server){
 				"append": testAppend, "chain": testChain, "concurrent": testConcurrent, "dropped": testDropped, "filed_twice": testFiledTwice, "large": testLarge,
-				"order": testOrder, "placements": testPlacements, "prune_concurrent": testPruneConcurrent, "statements": testStatements, "unknown_pods": testUnknownPods,
+				"order": testOrder, "placements": testPlacements, "prune_concurrent": testPruneConcurrent, "statements": testStatements,
 			} {
 				t.Run(name, func(t *testing.T) { test(t, kind, started) })
 			}
