@@ -104,13 +104,17 @@ var corruptions = []func(w http.ResponseWriter, body []byte){
 }
 
 type attack struct {
-	counter
-	archive *chaosArchive
+	archive  *chaosArchive
+	mu       sync.Mutex
+	statuses map[int]int // number of requests by status
 }
 
 func (a *attack) run(random *rand.Rand, stop <-chan struct{}) {
 	for n := 0; ; n++ {
-		a.add(a.one(random, n))
+		status := a.one(random, n)
+		a.mu.Lock()
+		a.statuses[status]++
+		a.mu.Unlock()
 		select {
 		case <-stop:
 			return
