@@ -2,6 +2,7 @@ package archive
 
 import (
 	"flag"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -106,7 +107,9 @@ func public(value string) (string, bool) {
 		u.User = nil
 		keep(u, storeParameters)
 	default:
-		u.User = userOf(u)
+		if u.User != nil {
+			u.User = url.User(u.User.Username())
+		}
 		keep(u, driverParameters)
 	}
 	return u.String(), true
@@ -130,18 +133,6 @@ func localURL(scheme, rest string) (string, bool) {
 // keep removes all parameters of a URL except the given ones.
 func keep(u *url.URL, names []string) {
 	parameters := u.Query()
-	for name := range parameters {
-		if !slices.Contains(names, name) {
-			parameters.Del(name)
-		}
-	}
+	maps.DeleteFunc(parameters, func(name string, _ []string) bool { return !slices.Contains(names, name) })
 	u.RawQuery = parameters.Encode()
-}
-
-// userOf returns the user in a URL without the password, or nil if the URL has no user.
-func userOf(u *url.URL) *url.Userinfo {
-	if u.User == nil {
-		return nil
-	}
-	return url.User(u.User.Username())
 }

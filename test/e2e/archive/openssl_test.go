@@ -37,7 +37,7 @@ func keys(t *testing.T, dir string) {
 	openssl(t, dir, "pkey", "-in", "chain.pem", "-pubout", "-out", "public.pem")
 }
 
-// opensslVerifies checks with openssl that the key in public.pem verifies the signature of a message.
+// opensslVerifies checks with openssl that a signature of a message is valid for the key in public.pem.
 func opensslVerifies(t *testing.T, dir, message, signature string) {
 	t.Helper()
 	sig, err := base64.StdEncoding.DecodeString(signature)

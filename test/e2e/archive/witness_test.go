@@ -69,7 +69,7 @@ type witnessed struct {
 	books           string // folder with the files of the test
 }
 
-// steadyFleet returns the record of eight nodes with one GPU each, divided into two halves.
+// steadyFleet returns a store with the record of eight nodes with one GPU each, divided into two halves.
 func steadyFleet(from, until time.Time) *foldtest.Store {
 	s := foldtest.NewStore()
 	for at := from.Add(7 * time.Second); at.Before(until); at = at.Add(time.Minute) {
