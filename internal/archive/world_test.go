@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// world is an archive that runs in simulated time over simulated fleets.
+// world simulates time, fleets, and an archive that files their hours.
 type world struct {
 	*testing.T
 	begin   time.Time

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must hide no other
-// checkpoint, either before or after the next checkpoint is published. A line that is invalid for another reason
-// must still cause an error.
+// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must not hide any other
+// checkpoint, before or after the next checkpoint is published. A line that is invalid for another reason must still
+// cause an error.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 	of := func(sequence int64) chain.Checkpoint {

@@ -169,8 +169,8 @@ func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipe
 	}
 }
 
-// start starts the server, and returns its client. The client uses the settings in more, the server's authority, and
-// the password unless the settings contain another password.
+// start starts the server, and returns its client. The client uses the YAML settings in more, and trusts the
+// certificate of the server. It sends the password, unless more contains basic_auth.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "audit.example.com", r)

@@ -144,8 +144,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, the events are
-// filed. Otherwise they are written to the dead-letter file, counted and logged.
+// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, they must be
+// filed. Otherwise, they must be written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLargeBody checks, over a real connection, that a sender whose request is too large receives the status and can
-// use the connection again.
+// TestLargeBody checks, over a real connection, that the sender of a request that is too large receives the status and
+// can use the connection again.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))

@@ -96,7 +96,7 @@ func TestChaos(t *testing.T) {
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
 }
 
-// disturb fills the disk, kills the database, and stops the archive, in the given time.
+// disturb fills the disk, kills the database and stops the archive. It ends within the given time.
 func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within time.Duration) {
 	t.Helper()
 	step := within / 8

@@ -291,7 +291,7 @@ func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, 
 	return to, r
 }
 
-// create creates pods. The first time in their status is the creation of the last pod.
+// create creates pods. The times in their status begin with the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {

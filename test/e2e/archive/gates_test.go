@@ -97,7 +97,7 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
-// TestReplicas checks that an hour with samples from two replicas of Prometheus is refused unless the store
+// TestReplicas checks that an hour is refused if it has samples from two replicas of Prometheus, unless the store
 // deduplicates the samples.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {

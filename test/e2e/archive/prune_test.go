@@ -197,8 +197,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// testPruneConcurrent checks that hours are charged only once, even if the hours are filed while the month of these
-// hours is pruned.
+// testPruneConcurrent checks that hours are charged only once, even if they are filed while their month is pruned.
 func testPruneConcurrent(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "pruned")
 	month := table.Month(sinktest.Noon)

@@ -336,8 +336,8 @@ func compareViews(t *testing.T, name string, db query, views map[string][]string
 	}
 }
 
-// testPlacements checks the stays of a board for an attribute that becomes known later, moves, an absence,
-// two places in an hour, and another cluster.
+// testPlacements checks the stays of a board with an attribute that becomes known later, with moves, an absence and two
+// places in an hour, and in another cluster.
 func testPlacements(t *testing.T, kind databases, server *server) {
 	at := func(hour int, minutes ...int) (first, last time.Time) {
 		start := november.Add(time.Duration(hour) * time.Hour)

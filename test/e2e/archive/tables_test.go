@@ -80,8 +80,7 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// TestInheritedRights checks that roles with rights for a table get the same rights for the table of its
-// daily sums.
+// TestInheritedRights checks that a role with rights for a table gets the same rights for the table of its daily sums.
 func TestInheritedRights(t *testing.T) {
 	server := startPostgres(t)
 	_, db := server.create(t, "rights")
@@ -106,8 +105,8 @@ commit;
 	}
 }
 
-// TestTables measures the time of the documented questions on a large archive in PostgreSQL with its default
-// settings.
+// TestTables measures how long PostgreSQL, with its default settings, takes to answer the documented questions from a
+// large archive.
 func TestTables(t *testing.T) {
 	if *benchCharges == 0 {
 		t.Skip("this is a benchmark: make bench-tables runs it")
