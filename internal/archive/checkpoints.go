@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// publish publishes a checkpoint for each cluster if its chain changed since the last call. A later checkpoint covers
-// the earlier ones, so the next round makes up for a checkpoint that could not be published.
+// publish publishes a checkpoint for each cluster with a changed chain. If a checkpoint cannot be published, the next
+// round publishes a later one, which covers it.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {
@@ -33,8 +33,8 @@ type publisher struct {
 	chained
 }
 
-// head publishes the checkpoint of a cluster to the given places, and returns the places that failed. A failed place
-// does not delay the others.
+// head publishes the checkpoint of a cluster, and returns the places that failed. A failed place does not delay the
+// other places.
 func (p publisher) head(ctx context.Context, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (p publisher) head(ctx context.Context, cluster string, places []string) (l
 	return left, err
 }
 
-// all publishes a checkpoint for each of the clusters after a command changed their chains.
+// all publishes a checkpoint for each of the clusters. It is called when a command has changed their chains.
 func (p publisher) all(ctx context.Context, clusters []string) (failed error) {
 	for _, cluster := range clusters {
 		if _, err := p.head(ctx, cluster, p.config.Publish); err != nil {

@@ -113,7 +113,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove removes a refused hour of a cluster in a sink. If no cluster is given, it removes the hour for all clusters.
+// remove deletes a refused hour from r.hours. Without a cluster, it deletes the hour of every cluster.
 func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

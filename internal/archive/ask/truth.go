@@ -66,7 +66,6 @@ type filedUse struct {
 	owners  map[truth.Owner]*table.Charge
 }
 
-// compareTruth compares the charges of a period with the truth.
 func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	known, err := q.readTruth(truth.Period{From: of.From, Until: of.Until, Scrape: q.Scrape})
@@ -126,7 +125,6 @@ func (q *question) readTruth(period truth.Period) (map[string]*truth.GPU, error)
 	return known, nil
 }
 
-// usedBy adds up charges by GPU and owner.
 func usedBy(charges []table.Charge) map[string]*filedUse {
 	filed := make(map[string]*filedUse)
 	for i := range charges {
@@ -183,8 +181,8 @@ func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	return rows
 }
 
-// tolerance returns the true use of an owner, with a wider range. The range also covers energy that was divided among
-// several owners, and energy without a known owner.
+// tolerance returns the true use of an owner with a wider range. The range allows for energy that was divided among
+// several owners, and for energy without a known owner.
 func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth.Use {
 	if several {
 		own := c.Energy - c.Exclusive

@@ -12,10 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// pair identifies two clusters.
 type pair struct{ a, b string }
 
-// shared describes the boards that two clusters contain at the same time.
+// shared describes boards that are in two clusters at the same time.
 type shared struct {
 	first  time.Time
 	hours  map[time.Time]bool
@@ -23,8 +22,8 @@ type shared struct {
 	board  string // first board that was found
 }
 
-// twice marks each cluster that contains a board at the same time as another cluster, and returns notices about these
-// clusters. In this case the same samples were filed under two names. A selected cluster is compared with all clusters.
+// twice marks clusters that contain the same board at the same time, because the same samples were then filed under two
+// names. It compares each selected cluster with all clusters, and returns a notice for each pair.
 func (q *question) twice(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	if q.OfCluster == "" && len(checks) < 2 {
 		return nil, nil

@@ -22,7 +22,6 @@ func verified(fs *flag.FlagSet, o *options) {
 	truthFlags(fs, o)
 }
 
-// verifyColumns contains the columns of the answer to verify.
 var verifyColumns = columns[*check]{
 	{"cluster", "CLUSTER", print.Text, func(c *check) any { return c.cluster }},
 	{"hours", "HOURS", print.Count, func(c *check) any { return int64(len(c.hours)) }},
@@ -41,12 +40,11 @@ var verifyColumns = columns[*check]{
 	{"ok", "OK", print.Flag, func(c *check) any { return c.ok() }},
 }
 
-// check is the result of checking a cluster.
 type check struct {
 	cluster         string
 	of              books.Query
 	hours           map[time.Time]int64 // energy of the boards minus the charges
-	rows            map[time.Time]int64 // number of GPU rows according to the manifest, for hours that are not pruned
+	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, except for pruned hours
 	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the sums of charges, by month
 	rests           map[time.Time]int64 // energy that is charged to no pod and no unit
 	gaps, corrected int64
@@ -91,8 +89,8 @@ func (c *check) charge(hour time.Time, energy int64, reason string) {
 		c.rests[hour] += energy
 	}
 	if rest, ok := c.sums[hour]; ok {
-		// A charge at the start of a month can be from the first hour or from the sums of pruned hours. The two cannot be
-		// distinguished, so they are checked together.
+		// A charge at the start of a month can belong to the first hour or to the pruned hours of the month. These two
+		// cannot be distinguished, so they are checked together.
 		c.sums[hour] = rest + c.hours[hour] - energy
 		if _, filed := c.hours[hour]; filed {
 			c.hours[hour] = 0
@@ -160,8 +158,8 @@ func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, err
 	return &books.Audit{Statement: st}, err
 }
 
-// wrongDays returns a notice about days with stored sums that differ from the sums of their hours. Statements read the
-// stored daily sums.
+// wrongDays returns a notice about days whose stored sums differ from the sums of their hours. Statements read the
+// stored sums.
 func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 	if len(wrong) == 0 {
 		return nil
@@ -255,7 +253,7 @@ func (c *check) wrong() (wrong int64) {
 // maxPods is the maximum number of unknown pods that are listed.
 const maxPods = 20
 
-// unknownPods lists the pods that are named by no series of their cluster.
+// unknownPods lists the pods that no series of their cluster names.
 func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []string) {
 	for i, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
@@ -275,8 +273,8 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []s
 // maxUncounted is the maximum number of boards with uncounted energy that are listed.
 const maxUncounted = 3
 
-// uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the
-// highest bounds. Omitted energy does not make the books incomplete.
+// uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the highest bounds.
+// Books with such energy are not incomplete.
 func uncounted(boards []books.Uncounted, checks map[string]*check) (notices []string) {
 	sums := make(map[string]int64)
 	for i, b := range boards {
@@ -298,12 +296,11 @@ func uncounted(boards []books.Uncounted, checks map[string]*check) (notices []st
 // maxRanges is the maximum number of ranges of hours that are listed.
 const maxRanges = 5
 
-// missingHours lists the ranges of missing hours.
 func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 
-// ranges lists the selected hours of a period, as ranges.
+// ranges returns the selected hours of a period as text.
 func ranges(from, until time.Time, selected func(time.Time) bool) (text string) {
 	n := 0
 	for at := from; at.Before(until); {

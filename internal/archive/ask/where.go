@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// whereColumns contains the columns of the answer to where, with the errors from the last xidDays days.
+// whereColumns contains columns for places, and for the errors in the last xidDays days.
 var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, columns[*listed]{
 	{"since", "SINCE", print.Time, (*listed).since},
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
@@ -21,15 +21,15 @@ var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, colum
 	{"xids", "XIDS", print.Text, func(l *listed) any { return l.detail.xids[:min(len(l.detail.xids), 5)] }},
 }, errorsOfStay)
 
-// If the question is about more than someBoards boards and --since is not set, only the last someDays are read, because
-// a store contains a sample for each board and minute.
+// Without --since, a question about more than someBoards boards reads only the last someDays days. A store contains a
+// sample for each board and minute.
 const (
 	someBoards = 16
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days, up to the last hour, for which errors are read. XID errors are listed, and other
-// errors are added up.
+// xidDays is the number of days for which errors are read. The last of these days ends with the last hour. XID errors
+// are listed, and other errors are added up.
 const xidDays = 7
 
 // where reports the current or last place of boards.
@@ -88,8 +88,8 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	return a, nil
 }
 
-// lastStays returns the stays of boards. If there are many boards, it reads a shorter period and returns a notice. For
-// boards without a stay in the shorter period, it reads the whole period.
+// lastStays returns the stays of boards. If there are many boards, it first reads a shorter period, and returns a
+// notice. It reads the whole period only for boards that have no stay in the shorter one.
 func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
@@ -114,7 +114,7 @@ func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string
 	return append(earlier, all...), notice, err
 }
 
-// newest returns the end of the latest hour in the stays.
+// newest returns the end of the latest hour.
 func newest(all []*Stay) (end time.Time) {
 	for _, s := range all {
 		end = later(end, s.LastHour.Add(time.Hour))
@@ -135,13 +135,13 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
-// replaced marks the stays of absent boards that ended because another board is now in the place. The given stays do
-// not include the other boards.
+// replaced marks stays that ended because another board is now in the place. The given stays do not include these other
+// boards.
 func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
 
-// since returns the start of the stay, or the moment at which the GPU returned from another place.
+// since returns when the stay began, or when the GPU came back to this place.
 func (l *listed) since() any {
 	if l.cameBack() {
 		return l.NextPlace.Last
@@ -149,14 +149,14 @@ func (l *listed) since() any {
 	return l.First
 }
 
-// unknownState is the state of a name that the books do not contain, in an answer about several names. present is the
-// state of a GPU that is in its place.
+// unknownState is the state for a name that the books do not contain. present is the state for a GPU that is in its
+// place.
 const unknownState, present = "unknown", "present"
 
 // cameBack reports whether a GPU left its place and returned within the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
-// state returns the state of a GPU: present if it is in its place, and the cause of its absence otherwise.
+// state returns present if a GPU is in its place. Otherwise it returns why the GPU is absent.
 func state(s *Stay, until time.Time) string {
 	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books contain no later hour
 	went := s.End

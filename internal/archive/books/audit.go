@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Auditing is an archive that returns everything that an audit needs. It reads each table once.
+// Auditing is an archive that returns all data for an audit. It reads each table once.
 type Auditing interface {
-	// Audit returns the sums of a period that a check compares. It uses only the period and the clusters of the query.
+	// Audit returns the sums that a check compares. It uses only the period and the clusters of the query.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
-// Audit contains the sums of a period that an audit compares.
+// Audit contains the sums that a check compares.
 type Audit struct {
 	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. A database
 	// combines all reasons into one.
 	*Statement
-	// Found contains, for each cluster, the hours that have rows of GPUs. The manifest may contain other hours.
+	// Found contains the hours with rows of GPUs, by cluster. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool
-	// WrongDays contains the whole days in the period with stored sums that differ from the sums of their hours, sorted.
-	// Statements of long periods read the stored sums.
+	// WrongDays contains whole days whose stored sums differ from the sums of their hours, sorted. Statements of long
+	// periods read the stored sums.
 	WrongDays []ClusterDay
 }
 
@@ -77,7 +77,6 @@ func (d *database) Audit(ctx context.Context, of Query) (*Audit, error) {
 	return to, nil
 }
 
-// audit collects an audit of a database.
 type audit struct {
 	*database
 	of        Query
@@ -90,8 +89,8 @@ type audit struct {
 // noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
-// addCharges adds the sums of the charges with and without an owner in each hour, and compares them with the sums of
-// days. It does not group by reason, because SQLite would then sort all rows.
+// addCharges adds, for each hour, the charges with an owner and the charges without one. It compares the sums with the
+// stored sums of days. It does not group by reason, because SQLite would then sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
 	differences, err := a.sumsOfDays(ctx, table.Days, names)
@@ -120,7 +119,7 @@ func (a *audit) addCharges(ctx context.Context) error {
 	return a.sums(ctx, a.of, a.charges)
 }
 
-// addGPUs adds the hours that have rows of GPUs, and compares these rows with the sums of days.
+// addGPUs adds the hours with rows of GPUs. It compares these rows with the stored sums of days.
 func (a *audit) addGPUs(ctx context.Context) error {
 	names := []string{"energy_mj", "scrapes"}
 	differences, err := a.sumsOfDays(ctx, table.GPUDays, names)
@@ -142,7 +141,6 @@ func (a *audit) addGPUs(ctx context.Context) error {
 	return err
 }
 
-// addChecks adds the hours, the unknown pods and the boards with uncounted energy.
 func (a *audit) addChecks(ctx context.Context) (err error) {
 	if a.to.Hours, err = a.markedHours(ctx, a.of); err != nil {
 		return err
@@ -194,14 +192,13 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// dayDifferences contains, for each whole day in a period, the stored sums minus the sums of the hours.
+// dayDifferences contains the differences between the stored sums of each whole day and the sums of its hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64
 }
 
-// add adds amounts, multiplied by a factor, to the sums of the day that contains the time at. It
-// ignores times outside the period.
+// add adds amounts, multiplied by factor, to the day that contains the time at. It ignores times outside the period.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return

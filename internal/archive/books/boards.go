@@ -53,9 +53,8 @@ func (s *samples) board(l fold.Labels) Board {
 const (
 	// countHours is the number of hours that are counted together.
 	countHours = 192
-	// probe is the length of a window within an hour, and probeAt is the end of this window. The
-	// window is short, because a store then reads few samples to answer a query. A board that is
-	// missing in the hour is also missing in the window.
+	// probe is the length of a window within an hour, and probeAt is its end. A store reads few samples to answer a
+	// query about a short window. The whole hour is read only if no board of the cluster has a sample in the window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
@@ -74,7 +73,7 @@ func (s *hourSet) count() (n int) {
 	return n
 }
 
-// counting counts the hours in which boards were scraped. first is the first hour that is counted.
+// counting counts the hours in which boards were scraped, from the hour first on.
 type counting struct {
 	*samples
 	common []string // PromQL matchers
@@ -85,8 +84,8 @@ type counting struct {
 	clusters map[string]*hourSet
 }
 
-// Counted implements [Source]. A board is counted if it has a sample in the probed window of an
-// hour. If no board of the cluster has a sample in the window, the whole hour is read.
+// Counted implements [Source]. A board is counted if it has a sample in a window of an hour. If no board of the cluster
+// has a sample in this window, the whole hour is read.
 func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
 	if s.elsewhere(of) {
 		return nil, nil, nil
@@ -148,7 +147,7 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hour numbers that excludes end.
+// hourRange is a range of numbered hours. It excludes end.
 type hourRange struct{ first, end int }
 
 // read evaluates a query at the same offset in each hour of a range.

@@ -1,5 +1,5 @@
-// Package books reads the books of GPU fleets: from files of the archive, from a database of the archive, or from the
-// samples in a Prometheus-compatible store. All of these sources return the same rows.
+// Package books reads the books of GPU fleets: from files or a database of the archive, or from samples in a
+// Prometheus-compatible store. All sources return the same rows.
 package books
 
 import (
@@ -14,8 +14,7 @@ import (
 type Query struct {
 	// From is the start of the first hour. Until is the end of the last hour.
 	From, Until time.Time
-	// Where contains the allowed values of some columns. A row is selected if each of these columns
-	// has one of its allowed values.
+	// Where contains the allowed values of columns. A row is selected if each of these columns has an allowed value.
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
@@ -23,30 +22,31 @@ type Query struct {
 	// faster.
 	Places bool
 
-	// Only [Source.Statement] uses By and the fields below. By contains the columns by which charges are grouped.
+	// Only [Source.Statement] uses By and the fields below it. Charges with the same values in the columns By are added
+	// up.
 	By []string
-	// Parts contains the start of each part of the period in ascending order, beginning with From. If Parts is set, the
-	// hour of a charge is the start of its part.
+	// Parts contains the start of each part of the period in ascending order. The first start is From. If Parts is set,
+	// the hour of a charge is the start of its part.
 	Parts []time.Time
-	// If Sums is set, the statement includes the sums of pruned hours in whole months. These sums have no node, no GPU and
-	// no pod, and their hour is the start of the month.
+	// If Sums is set, the statement includes the sums of pruned hours if the whole month is selected. These sums have
+	// no node, GPU or pod, and their hour is the start of the month.
 	Sums bool
-	// Limit is the maximum number of sums that a statement from an archive may have, or 0 if there is no limit. A
-	// statement with more sums fails with [ErrTooMany] before all of them are in memory.
+	// Limit is the maximum number of sums in a statement from an archive; 0 means no limit. A statement with more sums
+	// fails with [ErrTooMany] before all sums are in memory.
 	Limit int
 	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, the statement contains
 	// the GPUs.
 	Checks, Rows bool
 }
 
-// Board identifies one GPU of a board in one place.
+// Board identifies a GPU in one of its places.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
 	// Hours is the number of hours in which the board was scraped in this place; see [Source.Counted].
 	Hours int
 }
 
-// Is returns which of the board's names equal name: serial, uuid, node or chassis.
+// Is returns the kinds of names for which the board has this name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -62,15 +62,14 @@ type Hour struct {
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // energy of all boards in mJ
-	// Reason is the reason that an operator gave for accepting missing samples. It is empty if no reason was given.
+	// Reason explains why an operator accepted missing samples. It is empty if the operator gave no reason.
 	Reason string
 	GPUs   int64 // number of rows of GPUs; 0 if unknown
-	// Lost is set for a pruned hour if no sum contains its charges, because its rows were removed by hand.
+	// Lost is set if a pruned hour is in no sum, because its rows were removed by hand.
 	Lost bool
 }
 
-// Refused is the state of an hour for which the store contains an impossible record. Such an hour
-// has no amounts.
+// Refused is the state of an hour whose record in the store is impossible. Such an hour has no amounts.
 const Refused table.State = "refused"
 
 // Refusal explains why an hour has no amounts.
@@ -80,7 +79,7 @@ type Refusal struct {
 	Board   *fold.BoardError
 }
 
-// UnknownPod is a pod that is named by no series of its cluster.
+// UnknownPod is a pod that no series of its cluster names.
 type UnknownPod struct {
 	Cluster string
 	table.PodID
@@ -116,7 +115,7 @@ const (
 	modelColumn = "model"
 )
 
-// gpuFields returns the columns of gpu_hours that a query needs.
+// gpuFields returns the columns of gpu_hours that the query needs.
 func (s Query) gpuFields() []table.Field[table.GPU] {
 	if s.Places {
 		return table.PlaceFields
@@ -131,7 +130,6 @@ func namesOf[T any](fields []table.Field[T]) (names []string) {
 	return names
 }
 
-// chargeFields returns the columns of charges that have the given names.
 func chargeFields(names []string) (all []table.Field[table.Charge]) {
 	for _, name := range names {
 		if f, ok := table.ChargeField(name); ok {
@@ -141,13 +139,13 @@ func chargeFields(names []string) (all []table.Field[table.Charge]) {
 	return all
 }
 
-// Text returns the value of a charge in a text column.
+// Text returns the value of a text column.
 func Text(c *table.Charge, column string) string {
 	f, _ := table.ChargeField(column)
 	return *f.Text(c)
 }
 
-// SetText sets the value of a charge in a text column.
+// SetText sets the value of a text column.
 func SetText(c *table.Charge, column, text string) {
 	f, _ := table.ChargeField(column)
 	*f.Text(c) = text

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// ErrNoChain means that an earlier version filed a database and created no chain.
+// ErrNoChain means that a database has no chain, because an earlier version filed it.
 var ErrNoChain = errors.New("the database was filed by an earlier version and has no chain: start gpuledger-archive run or once of this version")
 
 // Chained is a source that links its hours in chains.
 type Chained interface {
-	// Chains returns the parts of the source that contain rows of the same hours, such as the files of
-	// each format.
+	// Chains returns the parts of the source that contain rows of the same hours. For example, the files of each format
+	// are a part.
 	Chains(ctx context.Context) ([]ChainedPart, error)
 }
 

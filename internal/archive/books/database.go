@@ -15,16 +15,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// database reads the books in a database of the archive.
 type database struct {
 	*sqldb.Reader
 	name string
-	// known contains the columns of the tables, as table.column. A database that an earlier version created may lack newer
-	// columns.
+	// known contains the columns of all tables, as table.column. Newer columns may be missing in a database from an
+	// earlier version.
 	known map[string]bool
 }
 
-// OpenDatabase opens the books in a database. It needs only the privilege to select.
+// OpenDatabase opens the books in a database. The select privilege is sufficient.
 func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error) {
 	u, err := address.Parse(url)
 	if err != nil {
@@ -60,7 +59,7 @@ func (d *database) Name() string { return d.name }
 // where returns the condition that selects the hours of a query.
 func (s Query) where() *sqldb.Statement { return s.condition(span{false, s.From, s.Until}) }
 
-// condition returns the condition that selects the rows in a part of a query's period.
+// condition returns the condition for the rows in a part of the period.
 func (s Query) condition(of span) *sqldb.Statement {
 	where := of.where().Join(s.names())
 	if s.Named != "" {
@@ -69,8 +68,8 @@ func (s Query) condition(of span) *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns a query for the same clusters and period. The tables of hours and unknown pods have no other
-// column that a query can select by.
+// ofClusters returns a query for the same clusters and period. In the tables of hours and unknown pods, a query can
+// select by no other column.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -79,7 +78,7 @@ func (s Query) ofClusters() Query {
 	return clusters
 }
 
-// names returns the condition that each column has one of the allowed values.
+// names returns the condition for the rows with allowed values.
 func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
 	for _, name := range sortedNames(s.Where) {
@@ -90,7 +89,7 @@ func (s Query) names() *sqldb.Statement {
 
 func sortedNames(where map[string][]string) []string { return slices.Sorted(maps.Keys(where)) }
 
-// rows calls each for every row of a query. The given columns define the types of the values.
+// rows calls each for every row. The columns define the types of the values.
 func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) error) error {
 	types := make([]table.Type, len(columns))
 	for i, c := range columns {
@@ -107,7 +106,7 @@ func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table
 	return failed
 }
 
-// scan returns a row as a struct, from the values of the given columns.
+// scan converts the values of the given columns to a struct.
 func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 	for i := range fields {
 		fields[i].SetCell(&to, row[i])
@@ -115,7 +114,6 @@ func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 	return to
 }
 
-// columnsOf returns the columns of a table that have the given names.
 func columnsOf(t table.Table, names []string) []table.Column {
 	all := make([]table.Column, len(names))
 	for i, name := range names {
@@ -151,7 +149,6 @@ func (d *database) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// gpus calls each for every row of gpu_hours.
 func (d *database) gpus(ctx context.Context, of Query, each func(Row) error) error {
 	fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
 	names := namesOf(fields)
@@ -239,7 +236,6 @@ func (d *database) check(ctx context.Context, of Query, to *Statement) (err erro
 	return err
 }
 
-// charges returns the sums of charges.
 func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
 	all := newSums(of) // sorts the charges
 	parts, err := d.spans(ctx, of, table.Days)
@@ -255,7 +251,7 @@ func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error
 	return all.sorted(), err
 }
 
-// chargesIn adds the charges in a part of the query's period.
+// chargesIn adds the charges in a part of the period.
 func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums) error {
 	names := append([]string{"'' as empty_text"}, of.By...)
 	columns := columnsOf(table.Charges, names)
@@ -288,14 +284,13 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	})
 }
 
-// lacks reports whether a table lacks a column because an earlier version created it.
+// lacks reports whether a column is missing because an earlier version created the table.
 func (d *database) lacks(t table.Table, column string) bool {
 	c, err := t.Column(column)
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
 }
 
-// sum returns an SQL expression for the sum of an amount. Without rows the sum is 0, or null if the amount may be
-// unknown.
+// sum returns an SQL expression for a sum. Without rows, the sum is 0 or, for an amount that may be unknown, null.
 func (d *database) sum(t table.Table, amount table.Column) string {
 	switch optional := amount.Type == table.OptionalInt; {
 	case d.lacks(t, amount.Name) && optional:
@@ -308,8 +303,7 @@ func (d *database) sum(t table.Table, amount table.Column) string {
 	return "coalesce(sum(" + amount.Name + "), 0)"
 }
 
-// unknownPods returns the unknown pods that were charged. A database that an earlier version created contains no
-// unknown pods.
+// unknownPods returns the unknown pods that were charged. A database from an earlier version contains no unknown pods.
 func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, error) {
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil
@@ -335,8 +329,8 @@ type clusterHour struct {
 	hour    time.Time
 }
 
-// unknownPodsIn adds the unknown pods that were charged in an hour. The lists of known pods do not depend on the
-// charge, so a database reads these lists only once.
+// unknownPodsIn adds the unknown pods that were charged in an hour. In this query the lists of known pods do not depend
+// on the charge, so a database reads them once.
 func (d *database) unknownPodsIn(ctx context.Context, in clusterHour, to unknownPods) error {
 	const known = " from {pods} where cluster = ? and hour = ?)"
 	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.cluster, in.hour).

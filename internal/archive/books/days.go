@@ -11,15 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the period of a query. A span consists either of whole days for which a database contains sums,
-// or of hours.
+// span is a part of the period. It consists of whole days with sums in the database, or of hours.
 type span struct {
 	daily       bool
 	from, until time.Time
 }
 
-// spans divides the period of a query into its whole days and the hours before and after these days, if a table
-// contains sums of days.
+// spans divides the period into its whole days and the hours before and after them. If the table contains no sums of
+// days, the period is not divided.
 func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]span, error) {
 	hours := span{false, of.From, of.Until}
 	first, end := table.Day(of.From.Add(24*time.Hour-1)), table.Day(of.Until)
@@ -33,9 +32,8 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) }), nil
 }
 
-// filled reports whether a table contains sums of days. A database that an earlier version created may lack the table.
-// In MySQL, the table is empty while a program adds up the hours that an earlier version filed. If the program fails,
-// the table remains empty.
+// filled reports whether a table contains sums of days. A database from an earlier version may have no such table. In
+// MySQL, the table stays empty until the program has added up the hours that an earlier version filed.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -47,8 +45,8 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole returns the period of a query, extended to whole days. If the database has no daily sums for the places of
-// GPUs, it returns the period unchanged.
+// whole extends the period of a query to whole days. It returns the period unchanged if the database has no daily sums
+// of places.
 func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
 		return span{false, of.From, of.Until}, err
@@ -56,8 +54,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether all charges of a day are added to the same sums. This is the case if the query does not group
-// by hour, or if it has parts and each part after the first one begins at the start of a day.
+// daily reports whether all charges of a day belong to the same sums. A query that groups by hour needs the charges of
+// each hour, and so does a query with a part that begins within a day.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true
@@ -65,7 +63,7 @@ func (s Query) daily() bool {
 	return len(s.Parts) > 0 && !slices.ContainsFunc(s.Parts[1:], func(start time.Time) bool { return !start.Equal(table.Day(start)) })
 }
 
-// table returns the name of the table to read: the table of hours or the table of days.
+// table returns the table to read.
 func (s span) table(hours, days string) string {
 	if s.daily {
 		return days
@@ -81,9 +79,9 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places calls each for the places of GPUs. A row about whole days covers consecutive hours in a place. GPUs that were
-// in several clusters during these days are read by hour, because the daily sums of different clusters do not contain
-// the order of their hours.
+// places calls each for the places of GPUs. A row of whole days covers consecutive hours in a place. GPUs that were in
+// several clusters during these days are read by hour, because daily sums do not contain the order of hours in
+// different clusters.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
 	of.By = nil
 	parts, err := d.spans(ctx, of, table.GPUDays)
@@ -117,7 +115,7 @@ func (d *database) places(ctx context.Context, of Query, each func(Row) error) e
 	return nil
 }
 
-// inSeveral returns the UUIDs of the GPUs that were in several clusters during a part that consists of whole days.
+// inSeveral returns the UUIDs of GPUs that were in several clusters during the given days.
 func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []string, err error) {
 	s := sqldb.SQL("select uuid from {gpu_days}").Join(of.condition(part)).Add(" group by uuid having count(distinct cluster) > 1")
 	err = d.rows(ctx, s, columnsOf(table.GPUDays, []string{"uuid"}), func(row []table.Cell) error {
@@ -127,7 +125,7 @@ func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []
 	return uuids, err
 }
 
-// placesOfDays calls each for the daily rows that meet a condition, except the rows of the given GPUs.
+// placesOfDays calls each for the daily rows that meet a condition. It omits the given GPUs.
 func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, except []string, each func(Row) error) error {
 	names := namesOf(table.PlaceFields)
 	names[slices.Index(names, hourColumn)] = "first_hour"

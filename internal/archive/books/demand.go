@@ -7,15 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Demand is a store that may contain the GPU hours for which pods were pending.
+// Demand is a store that may contain the GPU hours of pending pods.
 type Demand interface {
-	// Pending calls each for every hour, with the total GPU time in ms for which pods in all clusters
-	// were pending. If the store lacks the rule, each is not called.
+	// Pending calls each for every hour, with the GPU time in ms that pending pods of all clusters requested. If the
+	// store does not contain the rule, Pending never calls each.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
-// PendingRule is the rule that records the GPU hours for which pods were pending in the last full
-// hour.
+// PendingRule is the rule that records the GPU hours of pending pods in the last full hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].

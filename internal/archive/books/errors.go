@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is a source that itself adds up the errors of GPUs.
+// Summing is a source that can add up the errors of GPUs.
 type Summing interface {
 	// Errors returns the errors of each GPU in a period, by UUID. The errors are added up as [table.GPU.AddErrors] does.
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
@@ -22,42 +22,41 @@ type Summing interface {
 type Faults struct {
 	// Places contains all places with a fault, and may contain places without a fault.
 	Places []Fault
-	// Recorded contains the UUIDs of the GPUs for which at least one hour contains error counts or a recovery action.
+	// Recorded contains the UUIDs of GPUs with error counts or a recovery action in at least one hour.
 	Recorded map[string]bool
 }
 
 // Fault contains the faults of a GPU in a place.
 type Fault struct {
-	// Place contains the UUID of the GPU and the attributes of the place.
+	// Place contains the UUID of the GPU, and attributes of the place.
 	Place table.GPU
 	// Action is set if the driver required an action in at least one hour.
 	Action bool
-	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if the number of such errors over the life
-	// of the board grew.
+	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if their number over the life of the
+	// board grew.
 	Uncorrectable bool
 }
 
-// faultPlace contains the names of the columns that identify a GPU and its place.
+// faultPlace contains the columns that identify a GPU and its place.
 var faultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
 
-// These are SQL conditions for an hour of a GPU: the hour contains error counts or a recovery action, and the hour may
-// have a fault.
+// These SQL conditions select hours of a GPU: hours with error counts or a recovery action, and hours that may have a
+// fault.
 const (
 	recordedFaults = "(recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null)"
 	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
 )
 
-// faultSums contains SQL expressions for the fields of [Fault], as numbers.
 const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 else 0 end)" +
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// eachUUID is an SQL expression that returns the UUID but matches no index. A database that groups by this expression
-// reads the table once. If a query grouped by the column uuid, SQLite would use the index of this column and read
-// each row at a random position, which takes several times as long.
+// eachUUID is an SQL expression that returns the UUID but matches no index. A database that groups by it reads the
+// table once. If a query grouped by the column uuid, SQLite would use the index of this column and read each row at a
+// random position. This takes several times as long.
 const eachUUID = "coalesce(uuid, '')"
 
-// maxValues is the maximum number of values in a list within an SQL statement.
+// maxValues is the maximum number of values in an SQL list.
 const maxValues = 500
 
 // Faults implements [Summing]. Few GPUs have faults, so only the rows of these GPUs are grouped by place.
@@ -85,7 +84,7 @@ func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	return found, nil
 }
 
-// uuids returns the UUIDs of the GPUs that have an hour for which a condition is true.
+// uuids returns the UUIDs of GPUs for which a condition is true in some hour.
 func (d *database) uuids(ctx context.Context, of Query, condition string) (all []string, err error) {
 	s := sqldb.SQL("select distinct " + eachUUID + " from {gpu_hours}").Join(of.where()).Add(" and " + condition)
 	err = d.rows(ctx, s, make([]table.Column, 1), func(row []table.Cell) error {
@@ -158,7 +157,7 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 	return all, nil
 }
 
-// actions sets the actions that the driver required for GPUs in an hour.
+// actions sets the action that the driver required for each of the GPUs.
 func (d *database) actions(ctx context.Context, of Query, hour time.Time, uuids []string, to map[string]table.GPU) error {
 	s := sqldb.SQL("select uuid, recovery_action from {gpu_hours} where hour = ?", hour).Join(of.names()).Add(" and uuid in (?) and recovery_action <> ''", uuids)
 	return d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) error {

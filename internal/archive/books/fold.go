@@ -14,25 +14,24 @@ import (
 )
 
 const (
-	// maxUUIDs is the maximum number of GPUs in one query.
+	// maxUUIDs is the maximum number of GPUs in a query.
 	maxUUIDs = 256
 	// gpuHours is the maximum number of GPU hours in a query. A GPU hour has about 1,200 samples.
 	gpuHours = 512
-	// placeHours is the corresponding limit if only places are read. A GPU hour then has 60 samples.
+	// placeHours is the same limit for queries that read only places. A GPU hour then has 60 samples.
 	placeHours = 8192
 	// maxBatch is the maximum number of hours that are read together.
 	maxBatch = 14 * 24
 )
 
-// group contains the GPUs of one cluster that are read together.
+// group contains GPUs of one cluster that are read together.
 type group struct {
 	cluster string
 	uuids   []string
 	before  fold.Openings // closing values of the last batch; nil if it was not read
 }
 
-// read reads the selected GPUs in batches of hours, and calls each with the folded hours of every
-// batch.
+// read reads the selected GPUs in batches of hours. It calls each with the folded hours of a batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
@@ -146,7 +145,6 @@ func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, 
 	return all, nil
 }
 
-// groups returns the selected GPUs in groups.
 func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err error) {
 	if s.elsewhere(of) {
 		return nil, nil
@@ -172,7 +170,8 @@ func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err er
 	return groups, nil
 }
 
-// gpus returns series of the selected GPUs, or of the pods or units on these GPUs.
+// gpus returns the series that show which GPUs are selected. For a query that selects pods or units, these are the
+// series of the pods or units.
 func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
@@ -203,7 +202,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. The label of the metric has the same values as the column.
+// owner is a metric that names owners. Its label has the values of the column.
 type owner struct{ metric, label, column string }
 
 // owners contains the metrics that name pods, teams, machines and users.
@@ -215,8 +214,7 @@ var owners = []owner{
 	{"gpuledger_unit_info", "unit", "unit"},
 }
 
-// name adds the names of workloads, teams, users and machines to hours. It uses the names that the
-// store contained in each hour.
+// name adds the names of workloads, teams, users and machines. It uses the names that the store contained in each hour.
 func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
 	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folder reads the books in files of the archive, in a folder or a bucket.
 type folder struct {
 	path   string
 	reader *files.Reader
@@ -54,7 +53,6 @@ type filedHour struct {
 	unknownPods bool
 }
 
-// sorted returns the hours in chronological order.
 func (d filedDay) sorted() (all []Hour) {
 	for _, at := range slices.Sorted(maps.Keys(d.hours)) {
 		all = append(all, d.hours[at].Hour)
@@ -86,7 +84,6 @@ func (f *folder) days(ctx context.Context, of Query, each func(filedDay) error) 
 	return nil
 }
 
-// day returns the filed hours of a day.
 func (f *folder) day(ctx context.Context, day files.Day, of Query) (filedDay, error) {
 	all := make(map[int64]*filedHour)
 	columns := []string{"hour", "state", "revision", "energy_mj", "gpus", "reason", "unknown_pods"}
@@ -163,7 +160,7 @@ func (s Query) matches(column, value string) bool {
 	return !ok || slices.Contains(allowed, value)
 }
 
-// filter returns a function that reports whether the query selects a row.
+// filter returns a function that decides whether the query selects a row.
 func (s Query) filter(columns []string) func(row []table.Cell) bool {
 	type condition struct {
 		place   int

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Rows implements [Source]. It keeps only the rows of one hour in memory, because the files of each day are sorted by
-// hour.
+// Rows implements [Source]. The files of a day are sorted by hour, so only the rows of one hour are in memory.
 func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
 		var sameDay []filedDay // the same day in all clusters
@@ -42,7 +41,7 @@ func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
-// rowsOfDay calls each for the rows of all clusters on a day, in the order of compareRows.
+// rowsOfDay calls each for the rows of a day, from all clusters in the order of compareRows.
 func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each func(Row) error) error {
 	m := make(merge, len(days))
 	for i, day := range days {
@@ -69,8 +68,8 @@ type merge []struct {
 	rows []Row // rows of the cluster's next hour; empty at the end
 }
 
-// advance reads the next hour of each cluster that has rows for the given hour. If that hour is zero, it reads the
-// first hour of all clusters. It returns the earliest of the clusters' next hours, or zero at the end.
+// advance reads the next hour of each cluster that has rows for the given hour. At the beginning, the given hour is
+// zero, and it reads the first hour of each cluster. It returns the earliest of the next hours, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]
@@ -97,7 +96,7 @@ func (m merge) rows(hour time.Time) (all []Row) {
 	return all
 }
 
-// rowsByHour returns the rows of each hour in a day. The rows are valid until the next hour is read.
+// rowsByHour returns the rows of each hour in turn. They are valid until the next hour is read.
 func (f *folder) rowsByHour(ctx context.Context, of Query, day filedDay) iter.Seq2[[]Row, error] {
 	fields := of.gpuFields()
 	columns := namesOf(fields)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folderStatement computes a statement while it reads the days of a folder.
+// folderStatement is a statement that is computed day by day from the files.
 type folderStatement struct {
 	*folder
 	Query
@@ -36,7 +36,6 @@ func (f *folder) statement(of Query) *folderStatement {
 	}
 }
 
-// read reads the days of a statement.
 func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
 	err := s.days(ctx, s.Query, func(day filedDay) error { return s.add(ctx, day) })
 	if err == nil {
@@ -49,7 +48,7 @@ func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
 	return &s.Statement, err
 }
 
-// chargeColumns lists the columns of charges to read: the hour, the columns that the query uses, and the amounts.
+// chargeColumns lists the columns to read: the hour, the columns that the query uses, and the amounts.
 func (s Query) chargeColumns() []string {
 	columns := []string{hourColumn}
 	for name := range s.Where {
@@ -65,7 +64,6 @@ func (s Query) chargeColumns() []string {
 	return append(columns, namesOf(table.Amounts)...)
 }
 
-// add adds a day to the statement.
 func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	if err := s.mark(ctx, day); err != nil {
 		return err
@@ -89,7 +87,7 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	return s.uncounted(ctx, day)
 }
 
-// mark sets the state of hours that monthly sums include.
+// mark sets the state of hours that are included in monthly sums.
 func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	m := clusterMonth{day.Cluster, table.Month(day.Date)}
 	if s.summed[m] == nil {
@@ -117,8 +115,8 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 	return models, err
 }
 
-// charge adds the charges or corrections of a day. A crash can leave corrections with a later revision than the
-// revision of the hour. These corrections are ignored.
+// charge adds the charges or corrections of a day. A crash can leave corrections with a later revision than their hour.
+// charge ignores such corrections.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns

@@ -15,16 +15,15 @@ import (
 // Holder is a pod or unit that held or used a GPU in a place.
 type Holder struct {
 	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
-	// Ended is set if the holder no longer held the GPU at the GPU's last scrape in this place.
+	// Ended is set if the holder had left the GPU when the GPU was last scraped in this place.
 	Ended bool
 	// Last is the last scrape of the holder, or zero if unknown.
 	Last time.Time
 }
 
-// Momentary is a source that contains each single scrape. An archive contains only hours.
+// Momentary is a source that contains single scrapes. An archive contains only hours.
 type Momentary interface {
-	// Holders returns the pods and units that held or used GPUs in a period, sorted. The period need
-	// not consist of full hours.
+	// Holders returns the pods and units that held or used GPUs, sorted. The period need not consist of full hours.
 	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
@@ -63,7 +62,7 @@ func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err erro
 	return all, nil
 }
 
-// trackKey identifies the samples of one metric for a holder, or for a GPU in a place.
+// trackKey identifies the samples of a metric, for a holder or for a GPU in a place.
 type trackKey struct {
 	Holder
 	metric string
@@ -117,8 +116,8 @@ func (t tracks) ended(h Holder, metric string) bool {
 	return last > 0 && !rises && works // the GPU time of a holder without an allocation is always 0
 }
 
-// rise returns the last value of a counter, and whether the counter rose since a moment. If the
-// counter has no sample before the moment, it counts as rising.
+// rise returns the last value of a counter, and whether the counter rose since a moment. A counter without an earlier
+// sample counts as rising.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

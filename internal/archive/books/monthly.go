@@ -18,9 +18,8 @@ type clusterMonth struct {
 	month   time.Time
 }
 
-// months returns the first month that begins within the period of a query, and the month in which
-// the period ends. The query includes whole months from the first month on, up to the month before
-// the last one.
+// months returns the first month that begins in the period of a query, and the month in which the period ends. All
+// months from the first up to, but not including, the second are wholly in the period.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -29,15 +28,14 @@ func (s Query) months() (first, end time.Time) {
 	return first, end
 }
 
-// Whole reports whether a query includes all hours of the month that contains an hour.
+// Whole reports whether the query includes the whole month of an hour.
 func (s Query) Whole(hour time.Time) bool {
 	first, end := s.months()
 	month := table.Month(hour)
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the query's columns that monthly sums also contain. It returns false if the
-// query needs any other column.
+// sumTexts returns the columns of the query if the monthly sums contain all of them, and false otherwise.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range s.By {
@@ -55,8 +53,8 @@ func (s Query) sumTexts() (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// mark marks an hour as pruned if a monthly sum includes it. A pruned hour that has energy and is
-// in no sum is lost, because its rows were removed by hand.
+// mark marks an hour as pruned if a monthly sum includes it. If no sum includes a pruned hour that has energy, the hour
+// is marked as lost, because its rows were removed by hand.
 func (h *Hour) mark(summed map[int64]bool) {
 	if summed[h.Hour.Unix()] {
 		h.State = table.Pruned
@@ -65,8 +63,7 @@ func (h *Hour) mark(summed map[int64]bool) {
 	}
 }
 
-// addHours parses a value of the column hours in [table.MonthlyCharges], and adds the hours as Unix
-// seconds.
+// addHours adds hours as Unix seconds. The text is a value of the column hours in [table.MonthlyCharges].
 func addHours(to map[int64]bool, month time.Time, text string) error {
 	hours, err := table.ParseHours(month, text)
 	for _, hour := range hours {
@@ -111,8 +108,7 @@ func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]b
 	return found, err
 }
 
-// addRow adds a monthly sum. The row contains the values of the columns in names, followed by the
-// amounts.
+// addRow adds a monthly sum. A row contains the values of the named columns and then the amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
 	c := scan(append(chargeFields(names), table.Amounts...), row)
 	c.Hour = month

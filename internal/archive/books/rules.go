@@ -15,28 +15,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unattributed is the reason for all energy that no pod or unit used, if the books do not contain the individual
-// reasons.
+// Unattributed is the reason for energy that no pod or unit used, if the individual reasons are unknown.
 const Unattributed = "unattributed"
 
 // maxSampleHours is the maximum number of GPU hours for which samples are read even if the store contains results of
 // rules.
 const maxSampleHours = 10_000
 
-// family is a family of recording rules. columns contains the columns that are labels of these rules.
+// family is a family of recording rules. Its rules have the columns as labels.
 type family struct {
 	name    string
 	columns []string
 }
 
-// families contains the families of rules for one kind of owner, with the cheapest family first.
+// families contains families of rules for one kind of owner. The cheapest family is first.
 type families struct {
 	all []family
-	// foreign contains the columns that are always empty for these owners.
+	// foreign contains columns that are always empty for these owners.
 	foreign []string
 }
 
-// podFamilies and unitFamilies contain all families of rules.
 var (
 	podFamilies = families{[]family{
 		{"namespace", []string{"cluster", "namespace", modelColumn}},
@@ -51,8 +49,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record. name is the name of an amount in the rules. The function of returns
-// the field of a charge that contains this amount, in thousandths.
+// ruled contains the amounts that rules record. name is part of the names of these rules. The function of returns the
+// field for the amount, in thousandths.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -64,7 +62,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the first family that has all columns of a query, or false if no family has them.
+// with returns the first family with all columns of a query. It returns false if there is no such family.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -78,7 +76,7 @@ func (f families) with(of Query) (family, bool) {
 	return f.all[i], true
 }
 
-// familiesFor returns the families of pods and of units that have the columns of a query, or false if one of them is
+// familiesFor returns the families of pods and of units with the columns of a query. It returns false if one of them is
 // missing.
 func familiesFor(of Query) (pods, units family, found bool) {
 	pods, ofPods := podFamilies.with(of)
@@ -90,8 +88,8 @@ func familiesFor(of Query) (pods, units family, found bool) {
 // samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules although the store contains samples. This is the case for a
-// statement of all boards in a cluster, if there are many boards and the rules record the columns of the statement.
+// suit reports whether a statement is read from rules. This needs a statement of all boards in a cluster with many
+// boards, and rules that record the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -121,20 +119,19 @@ func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	return len(found) < limit && len(boards) <= most, err
 }
 
-// ruleColumns contains the columns of a query that are labels of rules.
+// ruleColumns contains columns that are labels of rules.
 var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values for which a PromQL condition
-// is true.
+// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet a PromQL condition.
 type ruleSum struct{ rule, by, condition string }
 
 // eachSeries is called for each series of a rule. The returned function is called for each hour, with a value in
 // thousandths.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
-// hourly reads the value of a rule for every hour. A rule records the value for an hour during the next hour.
+// hourly reads the value of a rule for every hour. A rule records this value during the next hour.
 func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	text := "sum by (" + r.by + ") (last_over_time(" + selector(r.rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + r.condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
@@ -156,7 +153,6 @@ func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSe
 // a month.
 const maxRuled = 1e15
 
-// thousandths returns the value of a rule in thousandths.
 func thousandths(rule string, of fold.Sample) (int64, error) {
 	if math.Abs(of.Value) > maxRuled {
 		return 0, fmt.Errorf("%w: the value %g of %s is impossible", store.ErrIncomplete, of.Value, rule)
@@ -164,7 +160,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 	return int64(math.Round(of.Value * 1000)), nil
 }
 
-// total reads one sum of a rule for each part of the period, instead of a value for each hour.
+// total reads one sum for each part of the period. It does not read the values of single hours.
 func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	s.Progress("reading " + r.rule)
 	defer s.Progress("")
@@ -197,8 +193,8 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy that is charged to no pod or unit has the reason [Unattributed]. The measured
-// parts are unknown if the rules do not record them. The estimated parts and busy times are always unknown.
+// Statement implements [Source]. Energy without a pod or unit has the reason [Unattributed]. The measured parts are
+// unknown if rules do not record them. The estimated parts and the busy times are always unknown.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
@@ -225,13 +221,13 @@ func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return st, err
 }
 
-// lack returns the error about columns of a query that rules do not record.
+// lack returns the error for a query with columns that rules do not record.
 func (s *rules) lack(of Query) error {
 	return fmt.Errorf("--store.read=rules: the rules do not record %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
 
-// charges returns the charges from two families of rules, and the energy of the boards that is not included in these
-// charges.
+// charges returns the charges from two families of rules, and the energy of the boards that these charges do not
+// include.
 func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
 	all := newSums(of)
 	teams, err := s.teams(ctx, of)
@@ -254,8 +250,8 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
-// maxParts is the maximum number of parts for which one sum per part is read. For more parts, each hour is read
-// instead, because each sum requires a query.
+// maxParts is the maximum number of parts for which sums are read, because each sum requires a query. If there are more
+// parts, each hour is read.
 const maxParts = 32
 
 // ruleCharges collects charges while rules are read.
@@ -266,7 +262,7 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges from a family of rules, and reports whether their measured parts are known.
+// add adds the charges from a family of rules. It reports whether their measured parts are known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly
@@ -295,7 +291,7 @@ func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err err
 	return series[exclusive] > 0 || series["energy_joules"] == 0, nil
 }
 
-// ownedBy returns a charge without amounts to the owner that the labels of a rule name.
+// ownedBy returns a charge without amounts. Labels of a rule name its owner.
 func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
@@ -333,7 +329,6 @@ func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// labels returns the labels that contain the columns of a family.
 func (f family) labels() (names []string) {
 	for _, name := range f.columns {
 		names = append(names, cmp.Or(labels[name], name))

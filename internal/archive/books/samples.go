@@ -17,16 +17,16 @@ import (
 
 // Reading describes how to read a store.
 type Reading struct {
-	// Read selects the data to read: samples, rules or auto.
+	// Read is samples, rules or auto.
 	Read string
-	// Team is the label of pods or namespaces with the name of the team.
+	// Team is the label of pods or namespaces that names the team.
 	Team string
-	// Progress shows the current step, or hides it if the text is empty.
+	// Progress shows the current step; an empty text hides it.
 	Progress func(text string)
 }
 
-// samples reads the books from the raw samples in a store. It folds the samples in the same way as
-// the archive, so that both return the same rows.
+// samples reads the books from the samples in a store. It folds them as the archive does, so that both return the same
+// rows.
 type samples struct {
 	store *store.Store
 	Reading
@@ -46,10 +46,9 @@ const (
 	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
-// labels maps columns to labels if their names differ.
+// labels contains the label for each column with another name.
 var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
-// matcher returns a PromQL matcher for the given values of a column.
 func matcher(column string, values []string) string {
 	label := cmp.Or(labels[column], column)
 	if len(values) == 1 {
@@ -62,8 +61,7 @@ func matcher(column string, values []string) string {
 	return label + "=~" + strconv.Quote(strings.Join(quoted, "|"))
 }
 
-// matchers returns PromQL matchers for the given columns of a query. The series in a store of one
-// cluster have no label cluster.
+// matchers returns PromQL matchers for columns of a query. In a store of one cluster, series have no label cluster.
 func (s *samples) matchers(of Query, columns ...string) (all []string) {
 	for _, name := range columns {
 		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
@@ -158,7 +156,6 @@ func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	return all
 }
 
-// matchesGPU reports whether the query selects a GPU.
 func (s Query) matchesGPU(g *table.GPU) bool {
 	for name := range s.Where {
 		if f, ok := table.GPUField(name); ok && !s.matches(name, *f.Text(g)) {
@@ -168,7 +165,6 @@ func (s Query) matchesGPU(g *table.GPU) bool {
 	return true
 }
 
-// matchesCharge reports whether the query selects a charge.
 func (s Query) matchesCharge(c *table.Charge) bool {
 	for name := range s.Where {
 		if f, ok := table.ChargeField(name); ok && !s.matches(name, *f.Text(c)) {
@@ -221,7 +217,7 @@ func SortRefusals(all []Refusal) {
 	})
 }
 
-// foldedHour is a folded hour, together with the boards that have impossible records.
+// foldedHour is a folded hour. It includes the boards with impossible records.
 type foldedHour struct {
 	*table.Hour
 	refused fold.BoardErrors
@@ -253,7 +249,6 @@ func (h foldedHour) charge(of Query, to *sums) {
 	}
 }
 
-// check adds the unknown pods and the uncounted energy in the hour.
 func (h foldedHour) check(pods unknownPods, bounds uncounted) {
 	energy := make(map[table.PodID]int64)
 	for _, c := range h.Charges {

@@ -15,40 +15,41 @@ import (
 type Source interface {
 	// Statement returns the charges in a period, and the hours that the charges cover.
 	Statement(ctx context.Context, of Query) (*Statement, error)
-	// Rows returns the GPUs in every filed hour, sorted by hour. A GPU in two places has two rows. If the query sets
-	// Places, a row may cover several hours, and only the rows of the same GPU are sorted by their first hour.
+	// Rows returns the GPUs in every filed hour, sorted by hour. A GPU that was in two places has two rows. If the
+	// query sets Places, a row may cover several hours. Then only rows of the same GPU are sorted, by their first
+	// hours.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
 	// Hours returns the filed hours, sorted by time. Only some sources return the hours with their energy.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns the boards in filed hours, in each of their places and in any order. It may include boards from up to
-	// two hours before the period.
+	// Boards returns the boards in filed hours, with each of their places and in any order. It may include boards from
+	// the two hours before the period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the boards with the number of their hours, and the hours that were counted. A store may omit some
+	// Counted returns the boards with their numbers of hours, and the hours that were counted. A store may omit some
 	// hours.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
-	// Name describes the place in errors and notices.
+	// Name is the name of the source in errors and notices.
 	Name() string
 	Close() error
 }
 
-// Statement contains the sums of the charges in a period, and the hours that the charges cover.
+// Statement contains the sums of charges, and the hours that these charges cover.
 type Statement struct {
-	// Charges contains sums of charges, including corrections. Charges with the same values in the columns of Query.By are
-	// added up. The other columns of a sum are empty.
+	// Charges contains sums of charges, including corrections. A sum adds up all charges with the same values in the
+	// columns Query.By. The other columns of a sum are empty.
 	Charges []table.Charge
 	// Hours contains the filed hours with the energy of their boards, sorted by time.
 	Hours []Hour
-	// Refusals contains the boards with impossible records, sorted by cluster, hour and board. The hours of these boards
-	// have no amounts. Statements from an archive have no refusals.
+	// Refusals contains boards with impossible records, sorted by cluster, hour and board. These hours have no amounts.
+	// A statement from an archive has no refusals.
 	Refusals []Refusal
 	// Rows contains the GPUs if the query sets Rows.
 	Rows []Row
-	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy
-	// times are unknown.
+	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy times
+	// are unknown.
 	Unmeasured, Unestimated bool
 
-	// The fields below are empty unless the query sets Checks. UnknownPods contains the charged pods that neither the
-	// reconciler nor kube-state-metrics names, sorted by cluster, namespace and name.
+	// The fields from here on are empty unless the query sets Checks. UnknownPods contains the charged pods that
+	// neither the reconciler nor kube-state-metrics names, sorted by cluster, namespace and name.
 	UnknownPods []UnknownPod
 	// Uncounted contains the boards with uncounted energy. The board with the most energy is first. Bounded is set if the
 	// source contains amounts of uncounted energy.
@@ -59,13 +60,13 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
-	// LastHour is the last of the consecutive hours that the row covers. If it is zero, the row covers one hour.
+	// LastHour is the last hour of a row that covers consecutive hours. It is zero for a row about one hour.
 	LastHour time.Time
-	// Refused contains the boards with impossible records in the hour. If it is not empty, the row has no amounts.
+	// Refused contains boards with impossible records. If there are any, the row has no amounts.
 	Refused fold.BoardErrors
 }
 
-// Refusals returns the refusals for the hour of a row.
+// Refusals returns a refusal for each of the refused boards.
 func (r *Row) Refusals() (all []Refusal) {
 	for _, board := range r.Refused {
 		all = append(all, Refusal{r.Cluster, r.Hour, board})
@@ -76,8 +77,8 @@ func (r *Row) Refusals() (all []Refusal) {
 // errStopped stops a read if the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
-// sequence returns an iterator over the values that read passes to each. After the values, the iterator yields the
-// error that read returns. To stop read, each returns errStopped.
+// sequence returns the values that read passes to each. Then it returns the error of read. To stop read, each returns
+// errStopped.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -105,7 +106,8 @@ func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	return values, nil
 }
 
-// OpenStore returns the books in a store, from its samples or from the results of its rules. It does not connect.
+// OpenStore returns the books in a store. They are read from samples or from the results of rules. OpenStore does not
+// connect.
 func OpenStore(config store.Config, reading Reading) (Source, error) {
 	s, err := store.New(config)
 	if err != nil {
@@ -124,7 +126,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either reads a store. It reads statements of many boards from the results of rules, and everything else from samples.
+// either reads a store. Statements of many boards come from the results of rules, and everything else from samples.
 type either struct {
 	*samples
 	rules *rules

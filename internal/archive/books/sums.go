@@ -11,28 +11,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrTooMany means that a statement has more sums than its query allows.
+// ErrTooMany means that a statement needs more sums than its query allows.
 var ErrTooMany = errors.New("too many sums of charges")
 
-// sums adds up charges that have the same values in some columns.
+// sums adds up charges with the same values in some columns.
 type sums struct {
 	by     []string
 	texts  []table.Field[table.Charge] // fields of the columns in by
 	hourly bool
 	parts  []time.Time       // starts of the parts of the query
-	all    map[string]*hours // entries by their texts
+	all    map[string]*hours // entries by their strings
 	limit  int               // 0 means no limit
 	count  int               // number of sums in all entries
-	// key contains the texts of the last charge, joined contains the same texts as bytes, and of is the entry for these
-	// texts. All three are kept because charges with the same texts often follow each other.
+	// key contains the strings of the last charge, joined contains the same strings as bytes, and of is their entry.
+	// They are kept because charges with the same strings often follow each other.
 	key    table.Charge
 	joined []byte
 	of     *hours
 }
 
-// hours contains the sums of charges with equal texts. There is one sum for each hour, or a single sum.
+// hours contains the sums of charges with the same strings: one sum for each hour, or a single sum.
 type hours struct {
-	first *table.Charge           // any of the sums, to read the texts
+	first *table.Charge           // any of the sums; used to read the strings
 	all   map[int64]*table.Charge // sums by Unix seconds; nil for a single sum
 	last  int64                   // hour of sum
 	sum   *table.Charge           // sum to which the last charge was added
@@ -45,7 +45,7 @@ func newSums(of Query) *sums {
 	return s
 }
 
-// add adds a charge to the sum with the same texts. It does not keep a reference to the charge.
+// add adds a charge to the sum with the same strings. It keeps no reference to the charge.
 func (s *sums) add(c *table.Charge) {
 	same := s.of != nil
 	for i := range s.texts {
@@ -70,7 +70,7 @@ func (s *sums) add(c *table.Charge) {
 	h.sum.Add(c)
 }
 
-// find sets the entry for the texts in key.
+// find sets the entry for the strings in key.
 func (s *sums) find() {
 	s.joined = s.joined[:0]
 	for i := range s.texts {
@@ -100,7 +100,6 @@ func (s *sums) begin(hour time.Time) {
 	s.count++
 }
 
-// check returns ErrTooMany if there are more sums than the limit.
 func (s *sums) check() error {
 	if s.limit > 0 && s.count > s.limit {
 		return ErrTooMany
@@ -108,7 +107,7 @@ func (s *sums) check() error {
 	return nil
 }
 
-// part returns the start of the part that contains an hour, or the hour if the query has no parts.
+// part returns the start of the part that contains an hour. If the query has no parts, it returns the hour.
 func (s *sums) part(hour time.Time) time.Time {
 	i, found := slices.BinarySearchFunc(s.parts, hour, time.Time.Compare)
 	if found || i == 0 {
@@ -117,7 +116,7 @@ func (s *sums) part(hour time.Time) time.Time {
 	return s.parts[i-1]
 }
 
-// sorted returns the sums, sorted by their columns and then by hour.
+// sorted returns the sums by columns and then by hour.
 func (s *sums) sorted() []table.Charge {
 	groups := slices.SortedFunc(maps.Values(s.all), func(a, b *hours) int {
 		for i := range s.texts {

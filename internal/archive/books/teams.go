@@ -16,15 +16,14 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// team is the name of a team, with the number of samples in which a label contained this name. For
-// workloads, this is a number of hours.
+// team is the name of a team, and how many samples contain it. For a workload, it counts hours.
 type team struct {
 	name  string
 	hours float64
 }
 
-// of returns the team of a charge. This is the most frequent team among the pods of the charge's
-// workload or, if they have no team, the most frequent team of the charge's namespace.
+// of returns the most frequent team of the pods in a workload. If these pods have no team, it returns the most frequent
+// team of the namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""
@@ -32,7 +31,6 @@ func (t *teams) of(c table.Charge) string {
 	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
 }
 
-// teams reads the teams if the query uses them.
 func (s *rules) teams(ctx context.Context, of Query) (*teams, error) {
 	if !slices.Contains(of.By, "team") {
 		return nil, nil

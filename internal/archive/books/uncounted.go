@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Uncounted is an upper bound of the energy that a board used but that the books omit.
+// Uncounted is an upper bound of the energy that a board used but that is missing in the books.
 type Uncounted struct {
 	Cluster, Node, UUID, Serial string
 	Energy                      int64 // mJ
@@ -29,15 +29,13 @@ func (u uncounted) add(b Uncounted) {
 	u[key] = b
 }
 
-// sorted returns the boards with uncounted energy. The board with the most energy is first.
 func (u uncounted) sorted() []Uncounted {
 	return slices.SortedFunc(maps.Values(u), func(a, b Uncounted) int {
 		return cmp.Or(cmp.Compare(b.Energy, a.Energy), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
 	})
 }
 
-// uncounted returns the boards with uncounted energy. A database that an earlier version created
-// contains no bounds.
+// uncounted returns the boards with uncounted energy. A database from an earlier version contains no bounds.
 func (d *database) uncounted(ctx context.Context, of Query) (found []Uncounted, known bool, err error) {
 	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil

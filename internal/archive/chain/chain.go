@@ -1,5 +1,5 @@
-// Package chain makes changes to filed hours detectable. It appends entries to the chain of a cluster, signs
-// checkpoints of the chain, and compares an archive with its chain.
+// Package chain makes changes to filed hours detectable. It adds entries to the chain of a cluster, signs checkpoints,
+// and compares an archive with its chain.
 package chain
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrKey means that an archive has a signed chain, but no key is set to sign the next entry.
+// ErrKey means that the next entry of a signed chain cannot be signed, because no key is set.
 var ErrKey = errors.New("the chain of hours is signed: set --chain.key")
 
-// Append returns signed entries that continue a chain after its last entry. The last entry is zero for a new chain.
+// Append returns signed entries that continue a chain. For a new chain, the last entry is zero.
 func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	all := slices.Clone(entries)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -32,12 +32,13 @@ func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	return all
 }
 
-// message returns the bytes of a checkpoint that are signed.
+// message returns the bytes that the signature of a checkpoint covers.
 func message(e table.Entry) []byte {
 	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
 }
 
-// Filed returns the entry for a filed hour. The function rows returns the hour's rows in each table of [table.Chained].
+// Filed returns the entry for a filed hour. The function rows returns the rows of this hour in each table of
+// [table.Chained].
 func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.HourEntry, State: table.StateIn(manifest),
@@ -54,7 +55,7 @@ func adopted(manifest []any) table.Entry {
 	}
 }
 
-// Sums returns the entry for the sums of a month. filed contains the rows of the manifest for this month.
+// Sums returns the entry for the sums of a month. filed contains the rows of this month in the manifest.
 func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	return table.Entry{
 		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
@@ -64,12 +65,12 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 
 // Archive reads the data that Adopt requires.
 type Archive interface {
-	// Rows returns the rows of a table and cluster in a period, which excludes until.
+	// Rows returns the rows of a cluster in a table, from one time up to, but not including, another.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
-// Adopt returns the first entries of a chain. There is one entry for each hour that was filed before the chain began,
-// and one for the sums of each pruned month. manifest contains the rows for these hours, sorted by time.
+// Adopt returns the first entries of a chain: an entry for each hour that was filed before the chain began, and an
+// entry for the sums of each pruned month. manifest contains the rows of these hours, sorted by time.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
 	if err != nil {

@@ -35,17 +35,16 @@ func (c Checkpoint) entry() table.Entry {
 	return table.Entry{Cluster: c.Cluster, Sequence: c.Sequence, Hash: c.Hash, At: c.Time, Key: c.Key, Signature: c.Signature}
 }
 
-// maxCheckpoints is the maximum size of published checkpoints, in bytes. It allows for a century of hours.
+// maxCheckpoints is the maximum size of published checkpoints in bytes. It is enough for a century of hours.
 const maxCheckpoints = 1 << 29
 
-// line returns a checkpoint as a line of JSON.
 func (c Checkpoint) line() ([]byte, error) {
 	text, err := json.Marshal(c)
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one per line. A crash or a full disk can cut a line. parseCheckpoints
-// ignores such a line, because the checkpoint in the line was published again or is covered by a later checkpoint.
+// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk cut. The checkpoint
+// in this line was published again, or a later checkpoint covers it.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -68,8 +67,7 @@ func isCut(line []byte) bool {
 	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
-// ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints are from the same
-// sink.
+// ofSink returns the checkpoints of a sink. If all checkpoints are from the same sink, its name may be empty.
 func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 	for _, c := range published {
 		if sink != "" && c.Sink != sink {

@@ -16,11 +16,11 @@ import (
 type Config struct {
 	// Key is the file with the private key. If Key is empty, there is no chain.
 	Key string
-	// Publish contains the URLs to publish checkpoints to.
+	// Publish contains the URLs to which checkpoints are published.
 	Publish []string
-	// Name is the name of the archive in its checkpoints, or empty.
+	// Name names the archive in its checkpoints. It may be empty.
 	Name string
-	// HTTPConfig is the file with settings for requests to Publish, or empty if there is no file.
+	// HTTPConfig is the file with settings for requests to Publish. It may be empty.
 	HTTPConfig string
 }
 
@@ -55,7 +55,7 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("chain.key", c.Key)
 }
 
-// SinkName returns the name of a sink in checkpoints.
+// SinkName returns the name that a sink has in checkpoints.
 func (c *Config) SinkName(sink string) string { return path.Join(c.Name, sink) }
 
 // Signer reads the key. It returns nil if no key is set.

@@ -26,16 +26,17 @@ import (
 )
 
 const (
-	// account is the folder that contains the token and the CA of a pod's service account.
+	// account is the folder with the token and the CA of a pod's service account.
 	account = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// checkpointsKey is the key in a ConfigMap under which the checkpoints are stored.
+	// checkpointsKey is the key for checkpoints in a ConfigMap.
 	checkpointsKey = "checkpoints.jsonl"
 	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits the size of a ConfigMap to 1 MiB.
 	maxKept = 1000
-	// recent is the period for which all checkpoints are kept. For each earlier day, only the last checkpoint is kept.
+	// recent is the age up to which all checkpoints are kept. For each earlier day, only the last checkpoint is kept.
 	recent = 48 * time.Hour
 	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, the update is tried
-	// again after a random part of a delay. The delay doubles after each attempt, from minConflict to maxConflict.
+	// again after a random delay. The maximum of this delay doubles after each attempt, from minConflict to
+	// maxConflict.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
 	maxConflict  = 2 * time.Second
@@ -54,8 +55,8 @@ type configMap struct {
 	dial            config.DialContextFunc // nil means the network
 }
 
-// parseConfigMap parses configmap:NAMESPACE/NAME. For a program outside the cluster, the parameter server names an API
-// server, and account names a folder with the files token and ca.crt.
+// parseConfigMap parses configmap:NAMESPACE/NAME. Outside the cluster, the parameter server names an API server, and
+// the parameter account names a folder with the files token and ca.crt.
 func parseConfigMap(at *url.URL) (*configMap, error) {
 	const must = "must be configmap:NAMESPACE/NAME, or configmap:NAMESPACE/NAME?server=https://…&account=FOLDER outside the cluster"
 	values := at.Query()
@@ -103,8 +104,8 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	}
 }
 
-// update reads the ConfigMap and replaces it. If another writer updated the ConfigMap in the meantime, update
-// returns errConflict.
+// update reads the ConfigMap and replaces it. It returns errConflict if another writer updated the ConfigMap in
+// between.
 func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoint) error {
 	object, data, err := m.read(ctx, client)
 	if err != nil {
@@ -137,9 +138,8 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 	return err
 }
 
-// bounded returns the checkpoints to keep. For each chain, these are all checkpoints of the last two days, and the last
-// checkpoint of each earlier day. If there are still too many, the oldest checkpoints are removed, but never the last
-// checkpoint of a chain.
+// bounded returns the checkpoints to keep: all checkpoints of the last two days, and the last checkpoint of each chain
+// on each earlier day. If there are too many, it removes the oldest ones, but never the last checkpoint of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
 	type day struct {
@@ -198,8 +198,8 @@ func (m *configMap) read(ctx context.Context, client *http.Client) (object map[s
 
 func (m *configMap) String() string { return "configmap " + m.namespace + "/" + m.name }
 
-// client returns a client that verifies the API server with the CA of the account. It uses no proxy, and follows
-// no redirects.
+// client returns a client that verifies the API server with the CA of the account. It uses no proxy and follows no
+// redirects.
 func (m *configMap) client() (*http.Client, error) {
 	path := filepath.Join(m.account, "ca.crt")
 	text, err := os.ReadFile(path)
@@ -230,8 +230,8 @@ func (m *configMap) url() (string, error) {
 	return at.JoinPath("api/v1/namespaces", m.namespace, "configmaps", m.name).String(), nil
 }
 
-// request sends a request with the account's token. It reads the token each time, because Kubernetes replaces it from
-// time to time.
+// request sends a request with the token of the account. It reads the token each time, because Kubernetes replaces the
+// token.
 func (m *configMap) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	to, err := m.url()
 	if err != nil {
@@ -262,7 +262,6 @@ func (m *configMap) request(ctx context.Context, client *http.Client, method str
 	return text, m.check(response)
 }
 
-// check returns an error if the response is not successful.
 func (m *configMap) check(response *http.Response) error {
 	switch response.StatusCode {
 	case http.StatusOK:

@@ -12,15 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive that contains daily sums. Questions about long periods read these sums instead of the hours. No
-// entry of a chain covers the sums, so they are compared with the hours.
+// Summing is an archive that contains daily sums. Questions about long periods read these sums. No entry of a chain
+// covers them, so they are compared with the hours.
 type Summing interface {
-	// DaySums returns the rows for a cluster and day in one of the tables [table.Summaries]. The result is false if the
-	// table is empty, because then all questions read the hours.
+	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. It returns false if the
+	// table is empty; questions then read the hours.
 	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
 }
 
-// daySums compares the sums of a whole day with the hours of the day.
 func (v *verification) daySums(ctx context.Context, day time.Time, hours map[time.Time]hour) error {
 	s, ok := v.source.(Summing)
 	if !ok || day.Before(v.From) || !v.Until.IsZero() && day.AddDate(0, 0, 1).After(v.Until) {
@@ -48,11 +47,11 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 	return nil
 }
 
-// sumsOfDay contains the sums of rows with the same texts, and the earliest and latest times in these rows, in
+// sumsOfDay contains sums and times by the strings of their rows. Times are the earliest or latest in these rows, in
 // milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
-// sumOfDay is a sum or a time. The sum of an optional integer is known if at least one of its values is known.
+// sumOfDay is a sum or a time. The sum of an optional integer is known if any of its values is known.
 type sumOfDay struct {
 	value int64
 	known bool
@@ -77,7 +76,7 @@ func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	}
 }
 
-// keyOf joins the texts in a row.
+// keyOf joins the strings in a row.
 func keyOf(row []any) string {
 	var key strings.Builder
 	for _, value := range row {
@@ -88,8 +87,8 @@ func keyOf(row []any) string {
 	return key.String()
 }
 
-// extreme returns the earlier of two times for a column such as first_hour, and the later of two times for a column
-// such as last_hour. Unknown times are 0.
+// extreme returns the earlier time for a column such as first_hour, and the later time for a column such as last_hour.
+// Unknown times are 0.
 func extreme(column string, known int64, value time.Time) int64 {
 	switch at := value.UnixMilli(); {
 	case value.IsZero():

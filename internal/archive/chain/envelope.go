@@ -21,19 +21,19 @@ type signature struct {
 	Sig   string `json:"sig"` // base64
 }
 
-// preAuth returns the bytes that are signed for a payload.
+// preAuth returns the bytes that the signature of a payload covers.
 func preAuth(as string, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
 }
 
-// Seal returns a signed DSSE envelope that contains a payload of the given type.
+// Seal signs a payload, and returns it in a DSSE envelope.
 func (s *Signer) Seal(as string, payload []byte) ([]byte, error) {
 	sig := base64.StdEncoding.EncodeToString(ed25519.Sign(s.key, preAuth(as, payload)))
 	return json.MarshalIndent(envelope{base64.StdEncoding.EncodeToString(payload), as, []signature{{s.id, sig}}}, "", "  ")
 }
 
-// Open returns the payload of a DSSE envelope that has the given type, and the identifier of the key. The envelope must
-// have a valid signature from one of the keys.
+// Open returns the payload of a DSSE envelope, and the identifier of the key that signed it. The payload must have the
+// given type, and one of the keys must have signed it.
 func (k Keys) Open(as string, text []byte) (payload []byte, key string, err error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {

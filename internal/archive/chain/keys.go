@@ -102,8 +102,7 @@ func (k Key) valid(message []byte, signature string) bool {
 	return err == nil && ed25519.Verify(k.public, message, raw)
 }
 
-// signed reports whether an entry or a checkpoint has a valid signature from one of the keys, and returns the index of
-// this key.
+// signed reports whether one of the keys signed an entry or a checkpoint. It returns the index of this key.
 func (k Keys) signed(e table.Entry) (int, bool) {
 	i := k.index(e.Key)
 	return i, i >= 0 && k[i].valid(message(e), e.Signature)

@@ -17,8 +17,8 @@ type place interface {
 	published(ctx context.Context) ([]Checkpoint, error)
 }
 
-// parsePlace parses the URL of a place. httpConfig is the path of a file with HTTP client settings, and may be empty.
-// Errors do not contain the URL.
+// parsePlace parses the URL of a place. httpConfig is a file with settings for an HTTP client, or empty. Errors do not
+// contain the URL.
 func parsePlace(text, httpConfig string) (place, error) {
 	const must = "must be a URL such as file:///var/lib/checkpoints.jsonl, https://example.com/checkpoints or configmap:gpuledger/gpuledger-checkpoints"
 	scheme, _, _ := strings.Cut(text, ":")
@@ -42,8 +42,8 @@ func parsePlace(text, httpConfig string) (place, error) {
 	return &server{url: at, httpConfig: httpConfig}, nil
 }
 
-// Publish appends a checkpoint to a file, adds it to a ConfigMap, or posts it to a server. httpConfig is the path of a
-// file with HTTP client settings, and may be empty.
+// Publish appends a checkpoint to a file, adds it to a ConfigMap, or posts it to a server. httpConfig is a file with
+// settings for an HTTP client, or empty.
 func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	at, err := parsePlace(to, httpConfig)
 	if err != nil {
@@ -52,9 +52,8 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	return at.publish(ctx, c)
 }
 
-// Published reads the published checkpoints of a sink. The checkpoints are JSON objects, one per line, in a file, in
-// a ConfigMap or in the response to a GET request. The name of the sink may be empty if all checkpoints are from the
-// same sink.
+// Published reads the published checkpoints of a sink. They are JSON objects, one per line, in a file, in a ConfigMap
+// or in the response to a GET request. If all checkpoints are from the same sink, its name may be empty.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {
@@ -67,10 +66,9 @@ func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint
 	return ofSink(all, sink)
 }
 
-// file is the path of a file that contains checkpoints.
 type file string
 
-// publish appends a line and makes it durable. If a crash or a full disk cut the last line, publish first ends that
+// publish appends a line, and flushes it to disk. If a crash or a full disk cut the last line, publish first ends that
 // line.
 func (path file) publish(_ context.Context, c Checkpoint) error {
 	line, err := c.line()
@@ -91,8 +89,7 @@ func (path file) publish(_ context.Context, c Checkpoint) error {
 	return errors.Join(err, f.Close())
 }
 
-// isCut reports whether the file ends within a line. It returns false if this is unknown, because the archive may not
-// have the right to read the file.
+// isCut reports whether the last line of the file is incomplete. It returns false if the archive may not read the file.
 func (path file) isCut() bool {
 	info, err := os.Stat(string(path))
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

@@ -10,14 +10,14 @@ import (
 type Move struct {
 	// Last is the last entry of the hour under its old name.
 	Last table.Entry
-	// Filed and Renamed are the hour's rows in the manifest under the old and the new name.
+	// Filed and Renamed are the rows of the hour in the manifest, under the old and the new name.
 	Filed, Renamed []any
 	// Rows returns the rows under the old name in each table of [table.Chained].
 	Rows func(t table.Table) [][]any
 }
 
-// Entries returns the next entry for the hour in the chains of both names. If the hour differs from its last entry, the
-// new entry also differs from the hour, so the change is still detected after the rename.
+// Entries returns the next entry in the chains of both names. If the hour differs from its last entry, the new entry
+// differs from the hour, too. The change is thus detected after the rename.
 func (m Move) Entries() (from, to table.Entry) {
 	name := m.Renamed[0].(string)
 	from = table.Entry{Cluster: m.Filed[0].(string), Hour: m.Filed[1].(time.Time).UTC(), Kind: table.RenamedEntry, State: m.Last.State}
@@ -49,8 +49,8 @@ func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	return hours, sums
 }
 
-// MovedSums returns the next entries for the sums of a month in the chains of both names. before contains the rows
-// under the old name; it is empty if an interrupted run already renamed them. after is the entry under the new name.
+// MovedSums returns the next entries for the sums of a month, in the chains of both names. before contains the rows
+// under the old name; it is empty if an interrupted run has renamed them. after is the entry under the new name.
 func MovedSums(last table.Entry, before [][]any, after table.Entry) (from, to table.Entry) {
 	if len(before) > 0 && table.SumsDigest(before) != last.Rows {
 		after.Rows = last.Rows

@@ -22,8 +22,8 @@ import (
 const (
 	// timeout is the timeout of a request.
 	timeout = 10 * time.Second
-	// attempts is the maximum number of times that a checkpoint is sent in a round. firstDelay is the delay between the
-	// first two attempts. The delay doubles after each attempt.
+	// attempts limits how often a checkpoint is sent in a round. firstDelay is the delay between the first two
+	// attempts; it doubles after each attempt.
 	attempts   = 3
 	firstDelay = time.Second
 )
@@ -35,8 +35,8 @@ type server struct {
 	dial       config.DialContextFunc // nil means the network
 }
 
-// client returns a client that follows no redirects, because a redirect would send the credentials to another URL,
-// or change POST to GET.
+// client returns a client that follows no redirects. A redirect would send the credentials to another URL, or change
+// POST to GET.
 func (s *server) client() (*http.Client, error) {
 	settings := config.DefaultHTTPClientConfig
 	if s.httpConfig != "" {
@@ -59,7 +59,7 @@ func (s *server) client() (*http.Client, error) {
 	return c, nil
 }
 
-// publish posts a checkpoint. It repeats the request after network errors and server errors.
+// publish posts a checkpoint. It tries again after network errors and server errors.
 func (s *server) publish(ctx context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *server) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints(text)
 }
 
-// temporary marks an error after which a request is repeated.
+// temporary marks errors after which a request is sent again.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }

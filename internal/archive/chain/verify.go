@@ -12,13 +12,12 @@ import (
 
 // Source is an archive to compare with its chains.
 type Source interface {
-	// Filled returns, for each cluster, the days for which any table contains rows. For
-	// [table.MonthlyCharges], this is the first day of the month. A cluster that only has a chain has
-	// an empty list.
+	// Filled returns the days of each cluster for which any table contains rows. In [table.MonthlyCharges], this is the
+	// first day of a month. For a cluster that has only a chain, the list is empty.
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster, sorted by sequence number.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a table and cluster in a period, which excludes until.
+	// Between returns the rows of a cluster in a table, from one time up to, but not including, another.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
@@ -43,8 +42,8 @@ type Report struct {
 	Hours   int // hours that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
-	// Published is the sequence number of the newest published checkpoint that the chain contains. It
-	// is 0 if the chain contains no published checkpoint.
+	// Published is the sequence number of the newest published checkpoint in the chain. It is 0 if the chain contains
+	// none.
 	Published int64
 	Problems  []Problem
 }
@@ -84,7 +83,7 @@ type verification struct {
 	Check
 	source Source
 	report Report
-	// last and sums contain the last entry for each hour and for each month.
+	// last contains the last entry of each hour, and sums the last entry of each month.
 	last, sums map[int64]table.Entry
 }
 
@@ -191,7 +190,6 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 	return v.daySums(ctx, day, hours)
 }
 
-// hour compares the rows of an hour with the last entry for this hour.
 func (v *verification) hour(at time.Time, rows hour) {
 	e, known := v.last[at.Unix()]
 	filed := rows[table.Hours.Name]
@@ -217,8 +215,7 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest returns the digest of an hour's rows, computed in the same way as the digest in the hour's
-// entry.
+// digest computes the digest of rows as it was computed for their entry.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
@@ -230,8 +227,8 @@ func digest(e table.Entry, rows hour) string {
 	return table.AdoptedDigest(of)
 }
 
-// pruned compares a pruned hour with the chain. The entry for the hour, or a later entry for the
-// sums of the month, must record that the hour is pruned.
+// pruned compares a pruned hour with the chain. The chain must record the pruning, in the entry for the hour or in a
+// later entry for the sums of the month.
 func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	if sums, ok := v.sums[table.Month(at).Unix()]; !ok || e.State != table.Pruned && sums.Sequence < e.Sequence {
 		v.problem(at, "the hour was marked as pruned, but no entry in the chain records this")
@@ -275,7 +272,7 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 	return nil
 }
 
-// otherArchive names another possible cause of a difference from the published checkpoints.
+// otherArchive is the other possible cause of a difference from the published checkpoints.
 const otherArchive = ", or another archive publishes checkpoints under the same names: set --chain.name in each archive"
 
 // published compares the chain with published checkpoints.

@@ -89,8 +89,8 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Cost returns the cost of a use. The cost is the price of the energy, multiplied by the PUE, plus
-// the price of the GPU hours. known is false if there is no price.
+// Cost returns the price of u: the price of the energy times the PUE, plus the price of the GPU hours. known is false
+// if there is no price.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known

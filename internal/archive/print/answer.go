@@ -33,10 +33,10 @@ const (
 	Flag               // bool
 )
 
-// Hours is a list of texts with the hours to which they belong.
+// Hours is a list of strings, each with its hour.
 type Hours []TextHour
 
-// TextHour is a text with the hour to which it belongs.
+// TextHour is a string with its hour.
 type TextHour struct {
 	Text string
 	Hour time.Time

@@ -156,7 +156,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	}
 }
 
-// pair reads an array of numbers and strings without brackets, and returns its content.
+// pair reads a JSON array of numbers and strings. It returns the text between the brackets.
 func (s *scanner) pair() ([]byte, error) {
 	if err := s.expect('['); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type chart struct {
 	Days     *days
 }
 
-// bar is a bar in a chart of groups.
+// A bar shows the energy of one group, pod or unit.
 type bar struct {
 	Name, Text  string
 	Width, Idle float64 // percentages of the longest bar

@@ -1,4 +1,4 @@
-// Package bookstest files books for tests, and contains tests that every source of books must pass.
+// Package bookstest files books for tests. It also contains tests that every source of books must pass.
 package bookstest
 
 import (
@@ -16,7 +16,7 @@ import (
 
 var must = fatal.If
 
-// methods contains the read methods of a source. Each returns its answer as text.
+// methods contains the methods that read a source. Each returns what it reads as text.
 var methods = []struct {
 	name string
 	call func(t *testing.T, s books.Source, of books.Query) string
@@ -81,7 +81,7 @@ func boards(all []books.Board) string {
 	return fmt.Sprint(texts)
 }
 
-// orders calls each with every permutation of n numbers.
+// orders calls each for every permutation of n numbers.
 func orders(n int, each func([]int)) {
 	var add func(order []int)
 	add = func(order []int) {
@@ -98,11 +98,11 @@ func orders(n int, each func([]int)) {
 	add(nil)
 }
 
-// All is the number of read methods that are tested.
+// All is the number of methods that the tests call.
 var All = len(methods)
 
-// TestOrder checks that the first n read methods return the same answers in every order of calls as
-// in a new source. hours is the number of hours that the query must find.
+// TestOrder calls the first n methods in each order. Their answers must be the same as from a new source. hours is the
+// number of hours that the query must find.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	alone := make([]string, n)
@@ -126,8 +126,8 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours 
 	again(t, open, of, alone)
 }
 
-// again checks that an answer does not depend on an earlier call of the same method, with the same
-// query or with a query for another period and place.
+// again checks that an answer does not depend on an earlier call of the same method. The earlier call has the same
+// query, or a query for another period and place.
 func again(t *testing.T, open func() books.Source, of books.Query, alone []string) {
 	t.Helper()
 	other := of

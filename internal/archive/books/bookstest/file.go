@@ -16,13 +16,12 @@ import (
 // Kinds lists the kinds of books that [File] can file: the file formats, and sqlite.
 var Kinds = append(files.Formats(), database.SQLite.Name)
 
-// sink files hours.
 type sink interface {
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
-// File files hours in new books of the given kind, and returns their path. It completes hours that have no revision.
+// File files hours in new books of the given kind, and returns the path of the books. Hours without a revision get one.
 func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "archive")
