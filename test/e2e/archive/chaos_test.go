@@ -52,7 +52,7 @@ func TestChaos(t *testing.T) {
 	end := time.Now().UTC().Truncate(time.Hour)
 	from := end.Add(-chaosHours * time.Hour)
 	fleet := foldtest.Steady{GPUs: chaosGPUs, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: end.Add(2 * time.Hour)}
-	store := &hostileStore{honest: fleet, rand: rand.New(rand.NewPCG(seed, 1))}
+	store := &hostileStore{honest: foldtest.API{Store: fleet}, rand: rand.New(rand.NewPCG(seed, 1))}
 	server := httptest.NewServer(store)
 	defer server.Close()
 	database := startPostgres(t)

@@ -44,7 +44,7 @@ func TestSteady(t *testing.T) {
 	from := began.Add(22 * time.Hour)
 	fleet, args := steady(9, from, hours)
 	server := serve(t, program.OpenFor(t), "store", fleet.Store(), "")
-	simulated := httptest.NewServer(fleet)
+	simulated := httptest.NewServer(foldtest.API{Store: fleet})
 	defer simulated.Close()
 	var trees []map[string]string
 	for _, url := range []string{server.URL(), simulated.URL} {
@@ -72,7 +72,7 @@ func TestYear(t *testing.T) {
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)
 	debug.SetGCPercent(400) // collect the garbage of the simulated store less often
-	store := httptest.NewServer(fleet)
+	store := httptest.NewServer(foldtest.API{Store: fleet})
 	defer store.Close()
 	folder, log := t.TempDir(), &strings.Builder{}
 	run := exec.CommandContext(t.Context(), binary(), append(args, "--store.url="+store.URL, "--folder="+folder, "--folder.format="+*yearFormat)...)

@@ -1,7 +1,6 @@
 package foldtest
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,19 +15,53 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves the samples of a store in the same way as Prometheus. It supports only the queries that the packages store
-// and books send.
+// API serves a record in the same way as Prometheus. It supports only the queries that the packages store and books
+// send.
 type API struct {
-	*Store
+	Store record
 	// Hidden reports whether a sample is not served. If it is nil, all samples are served.
 	Hidden func(labels map[string]string, at time.Time) bool
+}
+
+// record contains series. It is a [Store] or a [Steady] fleet.
+type record interface {
+	// each calls f for all series that a query selects, with the samples after one moment and up to another moment. If the
+	// query uses only the last sample of a series, the record may omit the other samples.
+	each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample))
 }
 
 // result is an element of a response.
 type result struct {
 	Metric map[string]string `json:"metric"`
-	Value  *[2]any           `json:"value,omitempty"`
-	Values [][2]any          `json:"values,omitempty"`
+	Value  *sample           `json:"value,omitempty"`
+	Values samples           `json:"values,omitempty"`
+}
+
+// sample and samples are encoded as [seconds,"value"] and as a list of such pairs.
+type (
+	sample  fold.Sample
+	samples []fold.Sample
+)
+
+func (s sample) appendTo(text []byte) []byte {
+	text = append(strconv.AppendFloat(append(text, '['), float64(s.Time)/1000, 'f', -1, 64), `,"`...)
+	return append(strconv.AppendFloat(text, s.Value, 'f', -1, 64), `"]`...)
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (s sample) MarshalJSON() ([]byte, error) { return s.appendTo(nil), nil }
+
+// MarshalJSON implements [json.Marshaler]. The samples are encoded together, because a response can contain a million of
+// them.
+func (s samples) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, x := range s {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = sample(x).appendTo(text)
+	}
+	return append(text, ']'), nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -101,7 +134,7 @@ func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 			if matrix[key] == nil {
 				matrix[key] = &result{Metric: one.Metric}
 			}
-			matrix[key].Values = append(matrix[key].Values, *one.Value)
+			matrix[key].Values = append(matrix[key].Values, fold.Sample(*one.Value))
 		}
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": slices.AppendSeq([]*result{}, maps.Values(matrix))}})
@@ -110,56 +143,37 @@ func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 func (a API) results(q *query, at time.Time) []result {
 	results := []result{}
 	groups, counted := make(map[string]bool), 0
-	for _, key := range a.series(q.metric) {
-		if !q.selects(a.labels[key]) {
-			continue
-		}
+	a.Store.each(q, at.Add(-q.window), at, func(found fold.Labels, within []fold.Sample) {
 		labels := make(map[string]string)
-		for _, l := range a.labels[key] {
+		for _, l := range found {
 			labels[l.Name] = l.Value
 		}
-		within := slices.DeleteFunc(between(a.samples[key], at.Add(-q.window), at), func(x fold.Sample) bool {
-			return a.Hidden != nil && a.Hidden(labels, time.UnixMilli(x.Time))
-		})
-		switch {
+		if a.Hidden != nil {
+			within = slices.DeleteFunc(within, func(x fold.Sample) bool { return a.Hidden(labels, time.UnixMilli(x.Time)) })
+		}
+		switch by := labels[q.by]; {
 		case len(within) == 0:
 		case q.count:
 			counted++
+		case q.group && groups[by]:
 		case q.group:
-			if by := labels[q.by]; !groups[by] {
-				groups[by] = true
-				results = append(results, result{Metric: map[string]string{q.by: by}, Value: value(at, 1)})
-			}
+			groups[by] = true
+			results = append(results, result{Metric: map[string]string{q.by: by}, Value: value(at, 1)})
 		case q.times:
 			results = append(results, result{Metric: labels, Value: value(at, float64(within[len(within)-1].Time)/1000)})
 		case q.last:
 			results = append(results, result{Metric: labels, Value: value(at, within[len(within)-1].Value)})
 		default:
-			r := result{Metric: labels}
-			for _, x := range within {
-				r.Values = append(r.Values, *value(time.UnixMilli(x.Time), x.Value))
-			}
-			results = append(results, r)
+			results = append(results, result{Metric: labels, Values: within})
 		}
-	}
+	})
 	if counted > 0 {
 		results = append(results, result{Metric: map[string]string{}, Value: value(at, float64(counted))})
 	}
 	return results
 }
 
-// between returns a copy of the samples after one moment and up to another moment.
-func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
-	index := func(at time.Time) int {
-		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
-		return i
-	}
-	return slices.Clone(samples[index(after):index(until)])
-}
-
-func value(at time.Time, v float64) *[2]any {
-	return &[2]any{float64(at.UnixMilli()) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
-}
+func value(at time.Time, v float64) *sample { return &sample{at.UnixMilli(), v} }
 
 // query is a selector with a window, such as m[1h]. It may be nested in last_over_time, and in group or count.
 type query struct {

@@ -76,53 +76,67 @@ func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string)
 	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
 }
 
+// each implements [record].
+func (s *Store) each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample)) {
+	for _, key := range s.series(q.metric) {
+		if q.selects(s.labels[key]) {
+			if found := between(s.samples[key], after, until); len(found) > 0 {
+				f(s.labels[key], found)
+			}
+		}
+	}
+}
+
+// between returns a copy of the samples after one moment and up to another moment.
+func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
+	index := func(at time.Time) int {
+		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
+		return i
+	}
+	return slices.Clone(samples[index(after):index(until)])
+}
+
 // Input returns the record for an hour.
 func (s *Store) Input(start time.Time) fold.Input {
 	in := fold.Input{Start: start, Openings: make(fold.Openings)}
-	from, to := in.Start.UnixMilli(), in.Start.Add(time.Hour).UnixMilli()
-	for _, key := range s.series("") {
-		var before, within []fold.Sample
-		for _, sample := range s.samples[key] {
-			switch {
-			case sample.Time <= from && sample.Time > from-fold.Lookback.Milliseconds():
-				before = []fold.Sample{sample}
-			case sample.Time > from && sample.Time <= to:
-				within = append(within, sample)
-			}
-		}
-		if before != nil {
-			in.Openings.Add(fold.Series{Labels: s.labels[key], Samples: before})
-		}
-		if within != nil {
-			in.Series = append(in.Series, fold.Series{Labels: s.labels[key], Samples: within})
-		}
-	}
+	s.each(&query{}, start.Add(-fold.Lookback), start, func(l fold.Labels, samples []fold.Sample) {
+		in.Openings.Add(fold.Series{Labels: l, Samples: samples})
+	})
+	s.each(&query{}, start, start.Add(time.Hour), func(l fold.Labels, samples []fold.Sample) {
+		in.Series = append(in.Series, fold.Series{Labels: l, Samples: samples})
+	})
 	for _, b := range in.Doubtful() {
-		in.Reopen(s.before(in.Start, b))
+		var before []fold.Series
+		s.each(&query{}, start.Add(-fold.Lookback), start, func(l fold.Labels, samples []fold.Sample) {
+			if l.Get("node") == b.Node && l.Get("UUID") == b.UUID {
+				before = append(before, fold.Series{Labels: l, Samples: samples})
+			}
+		})
+		in.Reopen(before)
 	}
 	return in
 }
 
-// before returns the samples of a GPU in the 24 hours before a moment.
-func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
-	for key, labels := range s.labels {
-		if samples := between(s.samples[key], moment.Add(-fold.Lookback), moment); len(samples) > 0 && labels.Get("node") == of.Node && labels.Get("UUID") == of.UUID {
-			found = append(found, fold.Series{Labels: labels, Samples: samples})
-		}
-	}
-	return found
-}
-
 // OpenMetrics returns the samples as text for promtool, without staleness markers.
 func (s *Store) OpenMetrics() []byte {
+	return s.text(time.Time{}, time.Unix(1<<40, 0), func(x fold.Sample) string { return fmt.Sprintf("%.3f", float64(x.Time)/1000) }, "# EOF\n")
+}
+
+// Exposition returns the samples after one moment and up to another moment, in Prometheus's text format.
+func (s *Store) Exposition(after, until time.Time) string {
+	return string(s.text(after, until, func(x fold.Sample) string { return strconv.FormatInt(x.Time, 10) }, ""))
+}
+
+// text returns a line for each sample, followed by an end. stamp returns the time of a sample.
+func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end string) []byte {
 	var text bytes.Buffer
-	for _, key := range s.series("") {
-		name := series(s.labels[key])
-		for _, x := range s.samples[key] {
-			fmt.Fprintf(&text, "%s %v %.3f\n", name, x.Value, float64(x.Time)/1000)
+	s.each(&query{}, after, until, func(l fold.Labels, samples []fold.Sample) {
+		name := series(l)
+		for _, x := range samples {
+			fmt.Fprintf(&text, "%s %v %s\n", name, x.Value, stamp(x))
 		}
-	}
-	text.WriteString("# EOF\n")
+	})
+	text.WriteString(end)
 	return text.Bytes()
 }
 
@@ -139,28 +153,8 @@ func (s *Store) Only(of func(fold.Labels) bool) *Store {
 
 // Samples returns the number of samples after one moment and up to another moment.
 func (s *Store) Samples(after, until time.Time) (n int) {
-	for _, samples := range s.samples {
-		for _, x := range samples {
-			if x.Time > after.UnixMilli() && x.Time <= until.UnixMilli() {
-				n++
-			}
-		}
-	}
+	s.each(&query{}, after, until, func(_ fold.Labels, samples []fold.Sample) { n += len(samples) })
 	return n
-}
-
-// Exposition returns the samples after one moment and up to another moment, in Prometheus's text format.
-func (s *Store) Exposition(after, until time.Time) string {
-	var text strings.Builder
-	for _, key := range s.series("") {
-		name := series(s.labels[key])
-		for _, x := range s.samples[key] {
-			if x.Time > after.UnixMilli() && x.Time <= until.UnixMilli() {
-				fmt.Fprintf(&text, "%s %v %d\n", name, x.Value, x.Time)
-			}
-		}
-	}
-	return text.String()
 }
 
 // series returns the text of labels.

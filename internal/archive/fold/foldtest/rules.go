@@ -115,9 +115,8 @@ func (a API) sums(s *sum, at time.Time) []result {
 					metric[name] = value
 				}
 			}
-			value, _ := strconv.ParseFloat(one.Value[1].(string), 64)
 			key := fmt.Sprint(metric)
-			sums[key], metrics[key] = sums[key]+value, metric
+			sums[key], metrics[key] = sums[key]+one.Value.Value, metric
 		}
 	}
 	results := []result{}

@@ -1,9 +1,7 @@
 package foldtest
 
 import (
-	"bufio"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -11,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Steady is a fleet of any size and age. It computes its samples from the time, so it needs no memory for them. It
-// serves the samples in the same way as Prometheus, but needs far less processor time. Each node has eight GPUs, runs
-// one pod a day on all of them, and restarts every 30 days. Each node is scraped at a different second of the minute.
+// Steady is the record of a fleet of any size and age. It computes its samples from the time, so it needs no memory for
+// them. Each node has eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped at
+// a different second of the minute.
 type Steady struct {
 	GPUs int
 	// Start is the midnight before the first sample, and End is a time after the last sample.
@@ -34,10 +32,11 @@ type steady struct {
 	// first and last are the minutes of the first and the last sample, counted from the start of
 	// the fleet.
 	first, last int
-	// value returns the value at a minute, in thousandths. If value is nil, the series is constant.
-	value    func(minute int) int64
-	constant int64
+	// value returns the value at a minute, in thousandths.
+	value func(minute int) int64
 }
+
+func constant(value int64) func(int) int64 { return func(int) int64 { return value } }
 
 // meter returns the energy of a GPU, in millijoules, that a counter without resets would show. The
 // power is about 550 W.
@@ -72,9 +71,8 @@ func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
 
-// each calls f for all series that a query selects and that have samples after one moment and up to
-// another.
-func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
+// each implements [record].
+func (s Steady) each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample)) {
 	first, last := max(s.minute(after)-1, 0), min(s.minute(until), s.minute(s.End)-1)
 	yield := func(x *steady) {
 		x.first, x.last = max(x.first, first), min(x.last, last)
@@ -84,9 +82,17 @@ func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 		for x.first <= x.last && s.at(x.node, x.last) > until.UnixMilli() {
 			x.last--
 		}
-		if x.first <= x.last && q.selects(x.labels) {
-			f(x)
+		if x.first > x.last || !q.selects(x.labels) {
+			return
 		}
+		if q.last || q.group || q.count {
+			x.first = x.last
+		}
+		samples := make([]fold.Sample, 0, x.last-x.first+1)
+		for minute := x.first; minute <= x.last; minute++ {
+			samples = append(samples, fold.Sample{Time: s.at(x.node, minute), Value: float64(x.value(minute)) / 1000})
+		}
+		f(x.labels, samples)
 	}
 	for node := range (s.GPUs + gpusPerNode - 1) / gpusPerNode {
 		s.ofNode(q, node, first, last, yield)
@@ -98,7 +104,7 @@ func (s Steady) ofNode(q *query, node, first, last int, f func(*steady)) {
 	name := fmt.Sprintf("node-%04d", node)
 	target := []string{"cluster", steadyCluster, "node", name, "instance", name, "job", "gpuledger-record"}
 	if q.may("__name__", "up") {
-		f(&steady{labels: Labels("up", target...), node: node, last: last, constant: 1000})
+		f(&steady{labels: Labels("up", target...), node: node, last: last, value: constant(1000)})
 	}
 	for day := first / minutesOfDay; day <= last/minutesOfDay; day++ {
 		s.ofPod(q, node, day, f)
@@ -136,23 +142,23 @@ func (s Steady) ofPod(q *query, node, day int, f func(*steady)) {
 		}, labels...)...),
 		Labels("gpuledger_pod_labels", append([]string{"label_team", "team-" + strconv.Itoa(node%8)}, labels...)...),
 	} {
-		f(&steady{labels: l, node: node, first: day * minutesOfDay, last: (day+1)*minutesOfDay - 1, constant: 1000})
+		f(&steady{labels: l, node: node, first: day * minutesOfDay, last: (day+1)*minutesOfDay - 1, value: constant(1000)})
 	}
 }
 
 // ofBoard calls f for the series of a board.
 func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*steady)) {
-	series := func(metric string, value func(int) int64, constant int64, more ...string) {
+	series := func(metric string, value func(int) int64, more ...string) {
 		if q.may("__name__", metric) {
-			f(&steady{labels: Labels(metric, append(more, target...)...), node: node, last: last, value: value, constant: constant})
+			f(&steady{labels: Labels(metric, append(more, target...)...), node: node, last: last, value: value})
 		}
 	}
-	add := func(metric string, constant int64, more ...string) { series(metric, nil, constant, more...) }
+	add := func(metric string, value int64, more ...string) { series(metric, constant(value), more...) }
 	add("gpuledger_placement_info", 1000, "chassis_serial", fmt.Sprintf("1820900%06d", node/9), "chassis_slot", strconv.Itoa(node%9),
 		"tray_index", strconv.Itoa(node%9), "pci_bus_id", fmt.Sprintf("00000000:%02X:00.0", 0x1b+gpu%gpusPerNode), "model", "NVIDIA H100 80GB HBM3",
 		"system_uuid", fmt.Sprintf("7b0e5c1e-4c1f-11ef-9d0a-%012x", node))
-	series("gpuledger_board_energy_joules_total", func(minute int) int64 { return meter(gpu, minute) - meter(gpu, restarted(node, minute)) }, 0)
-	series("gpuledger_board_created_timestamp_seconds", func(minute int) int64 { return s.at(node, restarted(node, minute)) - 500 }, 0)
+	series("gpuledger_board_energy_joules_total", func(minute int) int64 { return meter(gpu, minute) - meter(gpu, restarted(node, minute)) })
+	series("gpuledger_board_created_timestamp_seconds", func(minute int) int64 { return s.at(node, restarted(node, minute)) - 500 })
 	for _, reason := range []string{"gap", "host", "idle", "unknown", "unmapped"} {
 		add("gpuledger_board_unattributed_energy_joules_total", 0, "reason", reason)
 	}
@@ -172,7 +178,7 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 	held := func(minute int) int64 { return int64(minute-first) * 60_000 }
 	add := func(name string, value func(int) int64) {
 		if metric := "gpuledger_allocation_" + name; q.may("__name__", metric) {
-			f(&steady{labels: Labels(metric, labels...), node: node, first: first, last: last, value: value, constant: s.at(node, first) - 500})
+			f(&steady{labels: Labels(metric, labels...), node: node, first: first, last: last, value: value})
 		}
 	}
 	add("energy_joules_total", energy)
@@ -182,159 +188,17 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 	add("gpu_seconds_total", held)
 	add("active_seconds_total", func(minute int) int64 { return held(minute) * 2 / 3 })
 	add("busy_seconds_total", func(minute int) int64 { return held(minute) / 2 })
-	add("estimated_energy_joules_total", func(int) int64 { return 0 })
-	add("created_timestamp_seconds", nil)
+	add("estimated_energy_joules_total", constant(0))
+	add("created_timestamp_seconds", constant(s.at(node, first)-500))
 }
 
 // Store returns all samples.
 func (s Steady) Store() *Store {
 	all := NewStore()
-	s.each(&query{}, s.Start, s.End, func(x *steady) {
-		key := keyOf(x.labels)
-		all.labels[key] = x.labels
-		for minute := x.first; minute <= x.last; minute++ {
-			all.samples[key] = append(all.samples[key], fold.Sample{Time: s.at(x.node, minute), Value: float64(x.at(minute)) / 1000})
-		}
+	s.each(&query{}, s.Start, s.End, func(labels fold.Labels, samples []fold.Sample) {
+		key := keyOf(labels)
+		all.labels[key] = labels
+		all.samples[key] = append(all.samples[key], samples...)
 	})
 	return all
-}
-
-func (x *steady) at(minute int) int64 {
-	if x.value == nil {
-		return x.constant
-	}
-	return x.value(minute)
-}
-
-// ServeHTTP implements [http.Handler] in the same way as [API].
-func (s Steady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
-	q := parsed(r.FormValue("query"))
-	if err != nil || q == nil {
-		http.Error(w, fmt.Sprintf("unsupported query %q at %q", r.FormValue("query"), r.FormValue("time")), http.StatusBadRequest)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(w, 64<<10)
-	defer out.Flush()
-	until := time.UnixMilli(int64(seconds * 1000))
-	kind := "vector"
-	if !q.last {
-		kind = "matrix"
-	}
-	fmt.Fprintf(out, `{"status":"success","data":{"resultType":%q,"result":[`, kind)
-	(&response{Steady: s, query: q, out: out, until: until, groups: make(map[string]bool), constants: make(map[constant][]byte)}).write(until.Add(-q.window))
-	_, _ = out.WriteString("]}}\n")
-}
-
-// constant identifies the text of samples that all have the same value.
-type constant struct {
-	node, first, last int
-	value             int64
-}
-
-// response is a response that is being written.
-type response struct {
-	Steady
-	query     *query
-	out       *bufio.Writer
-	until     time.Time
-	written   int // number of elements
-	groups    map[string]bool
-	constants map[constant][]byte // encoded samples
-	text      []byte              // buffer for the current element
-}
-
-func (r *response) write(after time.Time) {
-	count := 0
-	r.each(r.query, after, r.until, func(x *steady) {
-		switch q := r.query; {
-		case q.count:
-			count++
-		case q.group:
-			if by := x.labels.Get(q.by); !r.groups[by] {
-				r.groups[by] = true
-				r.value(fold.Labels{{Name: q.by, Value: by}}, 1000)
-			}
-		case q.last:
-			r.value(x.labels, x.at(x.last))
-		default:
-			r.values(x)
-		}
-	})
-	if count > 0 {
-		r.value(nil, int64(count)*1000)
-	}
-}
-
-// begin writes the labels of an element.
-func (r *response) begin(labels fold.Labels) {
-	r.text = r.text[:0]
-	if r.written++; r.written > 1 {
-		r.text = append(r.text, ',')
-	}
-	r.text = append(r.text, `{"metric":{`...)
-	for i, l := range labels {
-		if l.Name == "" {
-			continue
-		}
-		if i > 0 {
-			r.text = append(r.text, ',')
-		}
-		r.text = append(strconv.AppendQuote(r.text, l.Name), ':')
-		r.text = strconv.AppendQuote(r.text, l.Value)
-	}
-	r.text = append(r.text, '}', ',')
-}
-
-func (r *response) value(labels fold.Labels, thousandths int64) {
-	r.begin(labels)
-	r.text = append(r.text, `"value":`...)
-	r.text = append(appendSample(r.text, r.until.UnixMilli(), thousandths), '}')
-	_, _ = r.out.Write(r.text)
-}
-
-func (r *response) values(x *steady) {
-	r.begin(x.labels)
-	r.text = append(r.text, `"values":[`...)
-	if x.value != nil {
-		r.text = r.samples(r.text, x)
-	} else {
-		key := constant{x.node, x.first, x.last, x.constant}
-		if r.constants[key] == nil {
-			r.constants[key] = r.samples(nil, x)
-		}
-		r.text = append(r.text, r.constants[key]...)
-	}
-	r.text = append(r.text, ']', '}')
-	_, _ = r.out.Write(r.text)
-}
-
-func (r *response) samples(text []byte, x *steady) []byte {
-	for minute := x.first; minute <= x.last; minute++ {
-		if minute > x.first {
-			text = append(text, ',')
-		}
-		text = appendSample(text, r.at(x.node, minute), x.at(minute))
-	}
-	return text
-}
-
-// appendSample appends [seconds,"value"].
-func appendSample(text []byte, ms, thousandths int64) []byte {
-	text = append(appendThousandths(append(text, '['), ms), ',', '"')
-	return append(appendThousandths(text, thousandths), '"', ']')
-}
-
-// appendThousandths appends a decimal number without trailing zeros.
-func appendThousandths(text []byte, n int64) []byte {
-	text = strconv.AppendInt(text, n/1000, 10)
-	if n %= 1000; n > 0 {
-		text = append(text, '.')
-	}
-	for unit := int64(100); n > 0; unit /= 10 {
-		text = append(text, '0'+byte(n/unit))
-		n %= unit
-	}
-	return text
 }
