@@ -25,7 +25,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 	f := foldtest.NewFleet(samples, october, 5, 3, "cluster", "east")
 	f.RunRuled(fleetHours)
 	for _, n := range f.Nodes {
-		truth += n.Board
+		truth += n.Board.Energy
 	}
 	if change != nil {
 		change(samples)

@@ -21,10 +21,10 @@ func TestUncounted(t *testing.T) {
 	defer server.Close()
 	nodes, sum := slices.Clone(f.Nodes), int64(0)
 	for _, n := range nodes {
-		sum += n.Parts.Uncounted
+		sum += n.Board.Uncounted
 	}
-	slices.SortFunc(nodes, func(a, b *foldtest.Node) int { return cmp.Compare(b.Parts.Uncounted, a.Parts.Uncounted) })
-	if nodes[3].Parts.Uncounted == 0 {
+	slices.SortFunc(nodes, func(a, b *foldtest.Node) int { return cmp.Compare(b.Board.Uncounted, a.Board.Uncounted) })
+	if nodes[3].Board.Uncounted == 0 {
 		t.Fatal("the fleet must have four boards with uncounted energy")
 	}
 	for _, source := range []string{"--store.url=" + server.URL, "--books=" + fileFleet(t, samples, nil)} {
@@ -34,7 +34,7 @@ func TestUncounted(t *testing.T) {
 		}
 		r := run(t, args...)
 		for i, n := range nodes {
-			line := fmt.Sprintf(" on node %s of east: up to %.3f kWh are uncounted", n.Name, float64(n.Parts.Uncounted)/3.6e9)
+			line := fmt.Sprintf(" on node %s of east: up to %.3f kWh are uncounted", n.Name, float64(n.Board.Uncounted)/3.6e9)
 			if strings.Contains(r.out, line) != (i < 3) {
 				t.Errorf("%s: %q is about board %d\n%s%s", source, line, i, r.out, r.err)
 			}

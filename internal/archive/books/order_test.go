@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 	url, f := fleet(t, nil)
 	var energy int64
 	for _, n := range f.Nodes {
-		energy += n.Board
+		energy += n.Board.Energy
 	}
 	open := make(map[string]func() books.Source)
 	for _, read := range []string{"samples", "rules", "auto"} {

@@ -69,14 +69,14 @@ func TestRuleSums(t *testing.T) {
 	url, f := fleet(t, nil)
 	want, got := make(map[string]int64), make(map[string]int64)
 	for _, n := range f.Nodes {
-		rest := n.Board
-		for name, energy := range n.Pods {
+		rest := n.Board.Energy
+		for name, use := range n.Pods {
 			key := "ml"
 			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few nodes have pods, because every third name is a job
 				key = "slurm"
 			}
-			want[key] += energy
-			rest -= energy
+			want[key] += use.Energy
+			rest -= use.Energy
 		}
 		want[books.Unattributed] += rest
 	}

@@ -152,8 +152,7 @@ func TestRandomHistories(t *testing.T) {
 		fleet := foldtest.NewFleet(s, start, seed, 3)
 		fleet.Wrong = int(seed%2) * 20
 		fleet.Run(hours * 60)
-		boards, pods := make(map[string]int64), make(map[string]int64)
-		parts, spans := make(map[string]foldtest.Parts), make(map[string]foldtest.Span)
+		all := make(map[string]foldtest.Use) // by node, pod and unit
 		for n := range hours {
 			h, err := hour(s, n)
 			if err != nil {
@@ -163,40 +162,33 @@ func TestRandomHistories(t *testing.T) {
 			charged := make(map[string]int64)
 			for _, c := range h.Charges {
 				charged[c.UUID] += c.Energy
-				pods[c.PodUID+c.Unit] += c.Energy
-				parts[c.PodUID+c.Unit] = parts[c.PodUID+c.Unit].Plus(foldtest.Parts{Estimated: c.Estimated, Busy: c.Busy})
+				use := all[c.PodUID+c.Unit]
+				use.Add(foldtest.Amounts{Energy: c.Energy, Estimated: c.Estimated, Busy: c.Busy}, 1)
+				use.Span = joined(t, use.Span, &c, h.Start)
+				all[c.PodUID+c.Unit] = use
 				if c.Unit != "" {
 					units++
 				}
-				spans[c.PodUID+c.Unit] = joined(t, spans[c.PodUID+c.Unit], &c, h.Start)
 				if c.Energy < 0 {
 					t.Errorf("seed %d, hour %d: negative charge %+v", seed, n, c)
 				}
 			}
 			for _, g := range h.GPUs {
-				boards[g.Node] += g.Energy
-				parts[g.Node] = parts[g.Node].Plus(foldtest.Parts{Uncounted: g.Uncounted, Estimated: g.Estimated})
+				use := all[g.Node]
+				use.Add(foldtest.Amounts{Energy: g.Energy, Uncounted: g.Uncounted, Estimated: g.Estimated}, 1)
+				all[g.Node] = use
 				if charged[g.UUID] != g.Energy {
 					t.Errorf("seed %d, hour %d: energy of GPU %s is %d mJ, sum of its charges %d mJ", seed, n, g.UUID, g.Energy, charged[g.UUID])
 				}
 			}
 		}
 		for _, n := range fleet.Nodes {
-			if boards[n.Name] != n.Board {
-				t.Errorf("seed %d: board of %s: sum of the hours %d mJ, want %d mJ as scraped", seed, n.Name, boards[n.Name], n.Board)
-			}
-			if parts[n.Name] != n.Parts {
-				t.Errorf("seed %d: board of %s: the hours have %+v, want %+v as scraped", seed, n.Name, parts[n.Name], n.Parts)
+			if all[n.Name].Amounts != n.Board {
+				t.Errorf("seed %d: board of %s: the hours have %+v, want %+v as scraped", seed, n.Name, all[n.Name].Amounts, n.Board)
 			}
 			for uid, want := range n.Pods {
-				if spans[uid] != n.Spans[uid] {
-					t.Errorf("seed %d: pod or unit %s: the hours have %v, want %v as scraped", seed, uid, spans[uid], n.Spans[uid])
-				}
-				if parts[uid] != n.PodParts[uid] {
-					t.Errorf("seed %d: pod or unit %s: the hours have %+v, want %+v as scraped", seed, uid, parts[uid], n.PodParts[uid])
-				}
-				if pods[uid] != want {
-					t.Errorf("seed %d: pod or unit %s: sum of the hours %d mJ, want %d mJ as scraped", seed, uid, pods[uid], want)
+				if all[uid] != want {
+					t.Errorf("seed %d: pod or unit %s: the hours have %+v, want %+v as scraped", seed, uid, all[uid], want)
 				}
 			}
 		}

@@ -161,10 +161,10 @@ func TestExact(t *testing.T) {
 	for cluster, f := range fleets {
 		f.Run(hours * 60)
 		for _, n := range f.Nodes {
-			boards[cluster+" "+n.Name] = n.Board
-			for uid, energy := range n.Pods {
-				if energy > 0 {
-					pods[cluster+" "+uid] = energy
+			boards[cluster+" "+n.Name] = n.Board.Energy
+			for uid, use := range n.Pods {
+				if use.Energy > 0 {
+					pods[cluster+" "+uid] = use.Energy
 				}
 			}
 		}

@@ -246,8 +246,8 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	var want []string
 	total := int64(0)
 	for _, n := range fleet.Nodes {
-		want = append(want, n.Name+" | "+strconv.FormatInt(n.Board, 10))
-		total += n.Board
+		want = append(want, n.Name+" | "+strconv.FormatInt(n.Board.Energy, 10))
+		total += n.Board.Energy
 	}
 	for _, from := range []string{"gpu_hours", "charges", "billed", "placements"} {
 		text := "select node, sum(energy_mj) from " + from + " group by node order by node"
@@ -272,7 +272,10 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	at := func(column string) string { return fmt.Sprintf(texts[kind.name], column) }
 	var used, held []string
 	for _, n := range fleet.Nodes {
-		for uid, s := range n.Spans {
+		for uid, s := range n.Pods {
+			if s.Ended.IsZero() {
+				continue // the pod did not use the GPU
+			}
 			line := fmt.Sprintf("%s | %s | ", uid, s.Began.Format(stamp))
 			used = append(used, line+s.Ended.Format(stamp))
 			if _, number, _ := strings.Cut(uid, "-"); unit(number) {

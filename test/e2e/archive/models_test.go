@@ -227,13 +227,13 @@ func TestModels(t *testing.T) {
 	want := make(map[string]int64)
 	for cluster, f := range fleets {
 		for _, n := range f.Nodes {
-			want[cluster+" | boards"] += n.Board
-			for uid, energy := range n.Pods {
+			want[cluster+" | boards"] += n.Board.Energy
+			for uid, use := range n.Pods {
 				_, number, _ := strings.Cut(uid, "-")
 				if !unit(number) {
-					want[cluster+" | ml"] += energy
-				} else if energy > 0 {
-					want[cluster+" | "+uid] += energy
+					want[cluster+" | ml"] += use.Energy
+				} else if use.Energy > 0 {
+					want[cluster+" | "+uid] += use.Energy
 				}
 			}
 		}

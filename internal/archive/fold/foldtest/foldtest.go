@@ -178,29 +178,23 @@ type Fleet struct {
 	start time.Time
 	store *Store
 	rand  *rand.Rand
-	parts *rand.Rand // random numbers for Parts
+	other *rand.Rand // random numbers for the amounts other than energy
 	more  []string   // labels that all series have
 }
 
 // Node is a simulated node with its exporter. It contains a GPU, pods and units, and their counters in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board and Pods contain the true energy, which is the increase of the scraped counters. The keys of Pods are the UIDs
-	// of pods and the names of units.
-	Board int64
-	Pods  map[string]int64
-	// Parts and PodParts contain the true values of the other amounts of the board and the pods.
-	Parts    Parts
-	PodParts map[string]Parts
-	// Spans contains the true times of pods and units, rounded to the times of scrapes.
-	Spans map[string]Span
+	// Board contains the true amounts of the board, which are the increases of the scraped counters. Pods contains the true
+	// amounts and times of pods and units, by the UIDs of pods and the names of units. The times are rounded to the times
+	// of scrapes.
+	Board Amounts
+	Pods  map[string]Use
 
-	parts  parted
+	counters
 	began  time.Time
 	serial string
-	energy int64
 	idle   int64
-	last   int64 // value at the last scrape
 	pods   map[string]*pod
 	born   int  // number of pods so far
 	wrong  bool // whether the last scrape had a wrong value
@@ -209,10 +203,9 @@ type Node struct {
 }
 
 type pod struct {
-	energy, last int64
-	parts        parted
-	began        time.Time
-	ended        int // minutes since the pod ended; 0 while it runs
+	counters
+	began time.Time
+	ended int // minutes since the pod ended; 0 while it runs
 }
 
 // retention is the number of minutes for which an ended pod still has counters.
@@ -221,11 +214,11 @@ const retention = 5
 // NewFleet returns a fleet that begins at a time. It adds samples to the store, with the given labels on every series.
 // Fleets with different seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
-	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), parts: rand.New(rand.NewPCG(seed, 2)), more: labels}
+	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), other: rand.New(rand.NewPCG(seed, 2)), more: labels}
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, &Node{
 			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, seed<<16|uint64(i)), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
-			pods: make(map[string]*pod), Pods: make(map[string]int64), PodParts: make(map[string]Parts), Spans: make(map[string]Span),
+			pods: make(map[string]*pod), Pods: make(map[string]Use),
 		})
 	}
 	return f
@@ -251,7 +244,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	switch {
 	case n.down > 0:
 		if n.down--; n.down == 0 {
-			n.began, n.energy, n.idle, n.last, n.pods, n.parts = at.Add(-20*time.Second), 0, 0, 0, make(map[string]*pod), parted{}
+			n.began, n.idle, n.pods, n.counters = at.Add(-20*time.Second), 0, make(map[string]*pod), counters{}
 		}
 		return false
 	case f.rand.IntN(700) == 0:
@@ -263,7 +256,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 		n.pods[n.Name+"-"+strconv.Itoa(n.born)] = &pod{began: at.Add(-time.Duration(f.rand.IntN(50)) * time.Second)}
 	}
 	rest := 60 * (100_000 + f.rand.Int64N(400_000))
-	n.energy += rest
+	n.now.Energy += rest
 	gained := make(map[string]int64)
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		p := n.pods[uid]
@@ -274,14 +267,14 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 			continue
 		}
 		part := f.rand.Int64N(rest + 1)
-		p.energy, rest = p.energy+part, rest-part
+		p.now.Energy, rest = p.now.Energy+part, rest-part
 		gained[uid] = part
 		if f.rand.IntN(30) == 0 {
 			p.ended = 1
 		}
 	}
 	n.idle += rest
-	n.estimate(f.parts, gained)
+	n.estimate(f.other, gained)
 	return true
 }
 
@@ -300,7 +293,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 		n.serial = "S-" + n.Name
 	}
 	values := 0
-	if f.Wrong > 0 && n.last > 0 && !n.wrong && f.rand.IntN(f.Wrong) == 0 {
+	if f.Wrong > 0 && n.last.Energy > 0 && !n.wrong && f.rand.IntN(f.Wrong) == 0 {
 		values = 1 + f.rand.IntN(1+len(n.pods))
 	}
 	n.wrong = values > 0
@@ -313,14 +306,12 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", n.UUID, "serial", n.serial}, labels)...)
 	}
 	add("gpuledger_placement_info", 1, "chassis_serial", "C-"+n.Name, "model", "NVIDIA H100 80GB HBM3", "pci_bus_id", "00000000:1B:00.0")
-	add("gpuledger_board_energy_joules_total", joules(n.energy))
+	add("gpuledger_board_energy_joules_total", joules(n.now.Energy))
 	add("gpuledger_board_created_timestamp_seconds", float64(n.began.UnixMilli())/1000)
 	add("gpuledger_board_unattributed_energy_joules_total", joules(n.idle), "reason", "idle")
-	add("gpuledger_board_uncounted_energy_bound_joules_total", joules(n.parts.now.Uncounted))
-	add("gpuledger_board_estimated_energy_joules_total", joules(n.parts.now.Estimated))
+	add("gpuledger_board_uncounted_energy_bound_joules_total", joules(n.now.Uncounted))
+	add("gpuledger_board_estimated_energy_joules_total", joules(n.now.Estimated))
 	if !n.wrong {
-		n.Board += n.energy - n.last
-		n.last = n.energy
 		n.scraped(at)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
@@ -329,14 +320,10 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 		if isUnit(uid) {
 			family, labels = "gpuledger_unit_allocation_", []string{"manager", "slurm", "unit", uid}
 		}
-		add(family+"energy_joules_total", joules(p.energy), labels...)
-		add(family+"estimated_energy_joules_total", joules(p.parts.now.Estimated), labels...)
-		add(family+"busy_seconds_total", joules(p.parts.now.Busy), labels...)
+		add(family+"energy_joules_total", joules(p.now.Energy), labels...)
+		add(family+"estimated_energy_joules_total", joules(p.now.Estimated), labels...)
+		add(family+"busy_seconds_total", joules(p.now.Busy), labels...)
 		add(family+"created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
-		if !n.wrong {
-			n.Pods[uid] += p.energy - p.last
-			p.last = p.energy
-		}
 	}
 	return true
 }

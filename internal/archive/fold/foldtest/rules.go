@@ -36,18 +36,18 @@ func (f *Fleet) truth() map[string]int64 {
 	const model = "model NVIDIA"
 	for _, n := range f.Nodes {
 		gpu := "UUID " + n.UUID
-		rest := n.Board
-		all["fleet_energy_joules "+model] += n.Board
-		all["board_energy_joules "+gpu] += n.Board
-		for name, energy := range n.Pods {
-			rest -= energy
+		rest := n.Board.Energy
+		all["fleet_energy_joules "+model] += n.Board.Energy
+		all["board_energy_joules "+gpu] += n.Board.Energy
+		for name, use := range n.Pods {
+			rest -= use.Energy
 			if isUnit(name) {
-				all["user_energy_joules manager slurm "+model] += energy
-				all["unit_allocation_energy_joules node "+n.Name+" manager slurm unit "+name+" "+gpu] += energy
+				all["user_energy_joules manager slurm "+model] += use.Energy
+				all["unit_allocation_energy_joules node "+n.Name+" manager slurm unit "+name+" "+gpu] += use.Energy
 				continue
 			}
-			all["namespace_energy_joules namespace ml "+model] += energy
-			all["allocation_energy_joules namespace ml pod "+name+" pod_uid "+name+" "+gpu] += energy
+			all["namespace_energy_joules namespace ml "+model] += use.Energy
+			all["allocation_energy_joules namespace ml pod "+name+" pod_uid "+name+" "+gpu] += use.Energy
 		}
 		all["board_unattributed_energy_joules "+gpu] = rest
 	}
