@@ -2,13 +2,11 @@ package books_test
 
 import (
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
@@ -56,15 +54,9 @@ func TestOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 			n := bookstest.All
-			switch {
-			case name == "samples", name == "rules", slices.Contains(files.Formats()[1:], name):
-				n = 4 // the last methods read only the index; all file formats share the code that reads in order
-			case name == "auto": // a small fleet has enough GPU hours for rules only in a long period
+			if name == "auto" { // a small fleet has enough GPU hours for rules only in a long period
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
-			}
-			if testing.Short() {
-				n = min(n, 3)
 			}
 			bookstest.TestOrder(t, open, of, n, fleetHours)
 		})
