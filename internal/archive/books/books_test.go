@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/fatal"
@@ -20,9 +19,9 @@ var check = fatal.If
 
 var begin = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
-// hour returns an hour with two GPUs, a pod and idle energy.
+// hour returns an hour with two GPUs, an unknown pod and idle energy.
 func hour(cluster string, n int) *table.Hour {
-	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
+	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour), UnknownPods: []table.PodID{{Namespace: "a", Pod: "p", UID: "u"}}}
 	for i := range 2 {
 		uuid := fmt.Sprintf("GPU-%d", i)
 		h.GPUs = append(h.GPUs, table.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, Uncounted: int64(i) * 9, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
@@ -41,101 +40,122 @@ func hoursOf(n int) (all []*table.Hour) {
 	return all
 }
 
-// TestSQLite checks that an SQLite file returns the same rows as a folder, in the same order.
-func TestSQLite(t *testing.T) {
-	var hours []*table.Hour
-	for n := range 30 {
-		for _, cluster := range []string{"east", "west"} {
-			h := hour(cluster, n)
-			h.UnknownPods = []table.PodID{{Namespace: "a", Pod: "p", UID: "u"}}
-			hours = append(hours, h)
+// archived returns 50 hours of the clusters east and west, and a correction of an hour of east.
+func archived() (all []*table.Hour) {
+	for n := range 50 {
+		all = append(all, hour("east", n), hour("west", n))
+	}
+	corrected := hour("east", 7)
+	corrected.Revision, corrected.State = 2, table.Corrected
+	corrected.Corrections = []table.Charge{
+		{Node: "n", UUID: "GPU-0", Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: -7}, {Node: "n", UUID: "GPU-0", Reason: "idle", Energy: 7},
+	}
+	return append(all, corrected)
+}
+
+// TestStatement checks sums, filters and corrections in all kinds of books. The expected sums were counted by hand. All
+// kinds must return the same rows in the same order.
+func TestStatement(t *testing.T) {
+	first := make(map[int]*books.Statement) // answers of the first kind, by the number of selected GPUs
+	for _, kind := range bookstest.Kinds {
+		source := bookstest.Open(t, bookstest.File(t, kind, archived()...))
+		for gpus, uuids := range map[int][]string{1: {"GPU-1"}, 2: {"GPU-0", "GPU-1"}} { // the tables of hours and unknown pods have no column uuid
+			of := books.Query{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}, "uuid": uuids}, Checks: true, Rows: true}
+			of.By = []string{"hour", "team", "model", "reason"}
+			st, err := source.Statement(t.Context(), of)
+			check(t, err)
+			if first[gpus] == nil {
+				first[gpus] = st
+			}
+			if diff := cmp.Diff(first[gpus], st); diff != "" {
+				t.Errorf("%s differs from %s (-want +got):\n%s", kind, bookstest.Kinds[0], diff)
+			}
+			xids := int64(0)
+			for _, g := range st.Rows {
+				xids += g.XIDs["79"]
+			}
+			if len(st.Hours) != 25 || len(st.Rows) != 25*gpus || len(st.Charges) != 50 || xids != int64(50*gpus) {
+				t.Errorf("%s, %d GPUs: %d hours, %d rows with %d errors, %d charges", kind, gpus, len(st.Hours), len(st.Rows), xids, len(st.Charges))
+			}
+			checked(t, kind, st, 25, 25)
+			of.By = of.By[1:]
+			st, err = source.Statement(t.Context(), of)
+			check(t, err)
+			n, corrected := int64(25*gpus), int64(7*(gpus-1))
+			want := []table.Charge{
+				{Model: "H100", Reason: "idle", Energy: 40*n + corrected},
+				{Model: "H100", Team: "red", Energy: 60*n - corrected, Exclusive: 10 * n, Idle: 5 * n, Held: 4 * n, GPUTime: 3 * n, Active: 2 * n, Estimated: 7 * n, Busy: n},
+			}
+			if diff := cmp.Diff(want, st.Charges); diff != "" {
+				t.Errorf("%s, %d GPUs: charges (-want +got):\n%s", kind, gpus, diff)
+			}
 		}
-	}
-	folder, file := bookstest.File(t, "csv", hours...), bookstest.File(t, "sqlite", hours...)
-	of := books.Query{
-		From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}},
-		By: []string{"hour", "team", "model", "reason"}, Checks: true, Rows: true,
-	}
-	read := func(path string) *books.Statement {
-		s := bookstest.Open(t, path)
-		defer s.Close()
-		st, err := s.Statement(t.Context(), of)
+		boards, err := source.Boards(t.Context(), books.Query{From: begin, Until: begin.Add(time.Hour), Named: "SGPU-0"})
 		check(t, err)
-		return st
-	}
-	for _, uuids := range [][]string{nil, {"GPU-1"}} { // a query by UUID must also work for tables without the column uuid: hours and unknown pods
-		rows := 50
-		if uuids != nil {
-			of.Where["uuid"], rows = uuids, 25
+		if len(boards) != 2 || boards[0].UUID != "GPU-0" || boards[1].UUID != "GPU-0" {
+			t.Errorf("%s: boards %v, want GPU-0 in both clusters", kind, boards)
 		}
-		want, got := read(folder), read(file)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("statement of %s (-folder +file):\n%s", uuids, diff)
-		}
-		if len(got.Hours) != 25 || len(got.Rows) != rows || len(got.Charges) != 50 || len(got.Uncounted) != 1 {
-			t.Errorf("%s: %d hours, %d rows, %d charges, %d boards", uuids, len(got.Hours), len(got.Rows), len(got.Charges), len(got.Uncounted))
-		}
-		pods := []books.UnknownPod{{Cluster: "east", PodID: table.PodID{Namespace: "a", Pod: "p", UID: "u"}, Hours: 25, Energy: 25 * 2 * 60}}
-		if diff := cmp.Diff(pods, got.UnknownPods); diff != "" {
-			t.Errorf("unknown pods (-want +got):\n%s", diff)
-		}
+		check(t, source.Close())
 	}
 }
 
-// TestFolder checks sums, filters and corrections in both formats. Hours without a row in the manifest must not be
-// read.
-func TestFolder(t *testing.T) {
-	for _, format := range files.Formats() {
-		t.Run(format, func(t *testing.T) {
-			folder := t.TempDir()
-			sink, err := files.Open(folder, []string{format})
-			check(t, err)
-			for _, h := range hoursOf(30) {
-				check(t, sink.Replace(t.Context(), h))
-			}
-			check(t, sink.Replace(t.Context(), hour("west", 0)))
-			corrected := hour("east", 3)
-			corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, []table.Charge{{Node: "n", UUID: "GPU-0", Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: -7}}
-			check(t, sink.Correct(t.Context(), corrected))
-			check(t, sink.Close())
+// checked checks the unknown pods and the uncounted energy in a statement of the cluster east. rows is the number of
+// rows of a GPU in its hours.
+func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) {
+	t.Helper()
+	pods := []books.UnknownPod{{Cluster: "east", PodID: table.PodID{Namespace: "a", Pod: "p", UID: "u"}, Hours: hours, Energy: hours * 2 * 60}}
+	if diff := cmp.Diff(pods, st.UnknownPods); diff != "" {
+		t.Errorf("%s: unknown pods (-want +got):\n%s", kind, diff)
+	}
+	if diff := cmp.Diff([]books.Uncounted{{Cluster: "east", Node: "n", UUID: "GPU-1", Serial: "SGPU-1", Energy: rows * 9}}, st.Uncounted); diff != "" || !st.Bounded {
+		t.Errorf("%s: uncounted energy (-want +got):\n%s", kind, diff)
+	}
+}
 
-			source, err := books.OpenFolder(t.Context(), folder)
-			check(t, err)
-			of := books.Query{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
-			of.By, of.Checks = []string{"team", "model", "reason"}, true
-			st, err := source.Statement(t.Context(), of)
-			check(t, err)
-			want := []table.Charge{
-				{Model: "H100", Reason: "idle", Energy: 2 * 25 * 40},
-				{Model: "H100", Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100, Estimated: 350, Busy: 50},
+// TestAudit checks that the audits of all kinds of books contain the sums of the filed hours of one cluster. A database
+// lacks the GPUs of one hour.
+func TestAudit(t *testing.T) {
+	type owned struct {
+		hour  time.Time
+		owner bool
+	}
+	const hours, removed = 50, 30
+	for _, kind := range bookstest.Kinds {
+		path := bookstest.File(t, kind, archived()...)
+		charges, found, rows := make(map[owned]int64), make(map[time.Time]bool), hours
+		for n := range hours {
+			at := begin.Add(time.Duration(n) * time.Hour)
+			charges[owned{at, true}], charges[owned{at, false}], found[at] = 2*60, 2*40, true
+		}
+		charges[owned{begin.Add(7 * time.Hour), true}] -= 7
+		charges[owned{begin.Add(7 * time.Hour), false}] += 7
+		if kind == "sqlite" {
+			at := begin.Add(removed * time.Hour)
+			execute(t, path, "delete from gpu_hours where cluster = 'east' and hour = '"+table.Format(at)+"'")
+			delete(found, at)
+			rows--
+		}
+		source := bookstest.Open(t, path)
+		got, err := source.(books.Auditing).Audit(t.Context(), books.Query{From: begin, Until: begin.Add(hours * time.Hour), Where: map[string][]string{"cluster": {"east"}}})
+		check(t, err)
+		check(t, source.Close())
+		sums := make(map[owned]int64)
+		for _, c := range got.Charges {
+			if c.Cluster != "east" {
+				t.Errorf("%s: a charge of %q", kind, c.Cluster)
 			}
-			if diff := cmp.Diff(want, st.Charges); diff != "" {
-				t.Errorf("charges (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]books.Uncounted{{"east", "n", "GPU-1", "SGPU-1", 25 * 9}}, st.Uncounted); diff != "" || !st.Bounded {
-				t.Errorf("uncounted energy (-want +got):\n%s", diff)
-			}
-			of.Where["uuid"] = []string{"GPU-1"}
-			rows, errors := 0, int64(0)
-			for g, err := range source.Rows(t.Context(), of) {
-				check(t, err)
-				rows++
-				errors += g.XIDs["79"]
-				if g.UUID != "GPU-1" || g.Cluster != "east" {
-					t.Errorf("GPU %s of %s", g.UUID, g.Cluster)
-				}
-			}
-			if rows != 25 || errors != 50 {
-				t.Errorf("%d GPUs with %d errors, want 25 with 50", rows, errors)
-			}
-			of.Where = nil
-			of.Named = "SGPU-0"
-			boards, err := source.Boards(t.Context(), of)
-			check(t, err)
-			if len(boards) != 1 || boards[0].UUID != "GPU-0" {
-				t.Errorf("boards %v", boards)
-			}
-		})
+			sums[owned{c.Hour, c.Reason == ""}] += c.Energy
+		}
+		if diff := cmp.Diff(charges, sums); diff != "" {
+			t.Errorf("%s: charges (-want +got):\n%s", kind, diff)
+		}
+		if diff := cmp.Diff(map[string]map[time.Time]bool{"east": found}, got.Found); diff != "" {
+			t.Errorf("%s: hours with rows (-want +got):\n%s", kind, diff)
+		}
+		checked(t, kind, got.Statement, hours, int64(rows))
+		if wrong := len(got.WrongDays); len(got.Hours) != hours || wrong != hours-rows {
+			t.Errorf("%s: %d hours, wrong days %v", kind, len(got.Hours), got.WrongDays)
+		}
 	}
 }
 

@@ -18,10 +18,12 @@ var Kinds = append(files.Formats(), database.SQLite.Name)
 
 type sink interface {
 	Replace(ctx context.Context, h *table.Hour) error
+	Correct(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
-// File files hours in new books of the given kind, and returns the path of the books. Hours without a revision get one.
+// File files hours in new books of the given kind, and returns their path. It completes hours that have no revision, and
+// corrects hours that have corrections.
 func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "archive")
@@ -36,6 +38,10 @@ func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	for _, h := range hours {
 		if h.Revision == 0 {
 			sinktest.Complete(h)
+		}
+		if h.Corrections != nil {
+			must(t, to.Correct(t.Context(), h))
+			continue
 		}
 		must(t, to.Replace(t.Context(), h))
 	}
