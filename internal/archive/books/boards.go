@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -60,15 +59,14 @@ const (
 	whole   = "3599999ms"
 )
 
-// hourSet contains a bit for each of countHours hours.
-type hourSet [countHours / 64]uint64
-
-func (s *hourSet) add(n int)      { s[n/64] |= 1 << (n % 64) }
-func (s *hourSet) has(n int) bool { return s[n/64]>>(n%64)&1 == 1 }
+// hourSet contains a value for each of countHours hours.
+type hourSet [countHours]bool
 
 func (s *hourSet) count() (n int) {
-	for _, word := range s {
-		n += bits.OnesCount64(word)
+	for _, has := range s {
+		if has {
+			n++
+		}
 	}
 	return n
 }
@@ -103,7 +101,7 @@ func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed [
 		hours := int((of.Until.Sub(first) + time.Hour - 1) / time.Hour)
 		c := &counting{s, common, first.UTC(), min(hours, countHours), make(map[Board]*hourSet), make(map[string]*hourSet)}
 		for b := range all {
-			c.clusters[b.Cluster] = &hourSet{}
+			c.clusters[b.Cluster] = new(hourSet)
 		}
 		s.Progress("reading the boards since " + first.Format(time.DateOnly))
 		if err := c.count(ctx); err != nil {
@@ -131,7 +129,7 @@ func (c *counting) count(ctx context.Context) error {
 		known := *set
 		for n := 0; n < c.n; n++ {
 			end := n
-			for end < c.n && !known.has(end) {
+			for end < c.n && !known[end] {
 				end++
 			}
 			if end == n {
@@ -156,15 +154,15 @@ func (c *counting) read(ctx context.Context, text string, of hourRange, at time.
 	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {
 		b := c.board(series.Labels)
 		if c.boards[b] == nil {
-			c.boards[b] = &hourSet{}
+			c.boards[b] = new(hourSet)
 		}
 		if c.clusters[b.Cluster] == nil {
-			c.clusters[b.Cluster] = &hourSet{}
+			c.clusters[b.Cluster] = new(hourSet)
 		}
 		for _, x := range series.Samples {
 			n := int(time.UnixMilli(x.Time).Sub(hour(0)) / time.Hour)
-			c.boards[b].add(n)
-			c.clusters[b.Cluster].add(n)
+			c.boards[b][n] = true
+			c.clusters[b.Cluster][n] = true
 		}
 	})
 }
@@ -173,7 +171,7 @@ func (c *counting) read(ctx context.Context, text string, of hourRange, at time.
 func (c *counting) filed() (all []Hour) {
 	for n := range c.n {
 		for _, cluster := range slices.Sorted(maps.Keys(c.clusters)) {
-			if c.clusters[cluster].has(n) {
+			if c.clusters[cluster][n] {
 				all = append(all, Hour{Cluster: cluster, Hour: c.first.Add(time.Duration(n) * time.Hour)})
 			}
 		}

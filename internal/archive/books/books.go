@@ -3,6 +3,7 @@
 package books
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -86,28 +87,19 @@ type UnknownPod struct {
 	Hours, Energy int64 // mJ
 }
 
-// unknownPods adds up the charges to unknown pods.
-type unknownPods map[UnknownPod]*UnknownPod
+// unknownPods adds up the charges to unknown pods. Its keys have no sums.
+type unknownPods map[UnknownPod]UnknownPod
 
 // add adds the energy that a pod used in an hour.
 func (u unknownPods) add(cluster string, pod table.PodID, energy int64) {
 	key := UnknownPod{Cluster: cluster, PodID: pod}
-	if u[key] == nil {
-		first := key
-		u[key] = &first
-	}
-	u[key].Hours++
-	u[key].Energy += energy
+	u[key] = UnknownPod{cluster, pod, u[key].Hours + 1, u[key].Energy + energy}
 }
 
-func (u unknownPods) sorted() (all []UnknownPod) {
-	for _, p := range u {
-		all = append(all, *p)
-	}
-	slices.SortFunc(all, func(a, b UnknownPod) int {
+func (u unknownPods) sorted() []UnknownPod {
+	return slices.SortedFunc(maps.Values(u), func(a, b UnknownPod) int {
 		return slices.Compare([]string{a.Cluster, a.Namespace, a.Pod, a.UID}, []string{b.Cluster, b.Namespace, b.Pod, b.UID})
 	})
-	return all
 }
 
 const (

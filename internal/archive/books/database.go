@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
@@ -186,12 +185,7 @@ func (d *database) Boards(ctx context.Context, of Query) (found []Board, err err
 
 // Counted implements [Source].
 func (d *database) Counted(ctx context.Context, of Query) ([]Board, []Hour, error) {
-	found, err := d.Boards(ctx, of)
-	if err != nil {
-		return nil, nil, err
-	}
-	hours, err := collect(d.Hours(ctx, of))
-	return found, hours, err
+	return counted(ctx, d, of)
 }
 
 // Statement implements [Source].
@@ -308,10 +302,10 @@ func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, err
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil
 	}
-	var hours []clusterHour
+	var hours []Hour
 	s := sqldb.SQL("select cluster, hour from {hours}").Join(of.ofClusters().where()).Add(" and unknown_pods > 0")
 	err := d.rows(ctx, s, columnsOf(table.Hours, []string{"cluster", hourColumn}), func(row []table.Cell) error {
-		hours = append(hours, clusterHour{row[0].Text, row[1].Time()})
+		hours = append(hours, Hour{Cluster: row[0].Text, Hour: row[1].Time()})
 		return nil
 	})
 	all := make(unknownPods)
@@ -323,23 +317,17 @@ func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, err
 	return all.sorted(), err
 }
 
-// clusterHour identifies an hour of a cluster.
-type clusterHour struct {
-	cluster string
-	hour    time.Time
-}
-
-// unknownPodsIn adds the unknown pods that were charged in an hour. In this query the lists of known pods do not depend
-// on the charge, so a database reads them once.
-func (d *database) unknownPodsIn(ctx context.Context, in clusterHour, to unknownPods) error {
+// unknownPodsIn adds the unknown pods that were charged in an hour. The lists of known pods do not depend on the
+// charge, so a database reads these lists only once.
+func (d *database) unknownPodsIn(ctx context.Context, in Hour, to unknownPods) error {
 	const known = " from {pods} where cluster = ? and hour = ?)"
-	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.cluster, in.hour).
-		Add(" and pod_uid not in (select pod_uid"+known, in.cluster, in.hour).
-		Add(" and (namespace, pod) not in (select namespace, pod"+known, in.cluster, in.hour).
+	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.Cluster, in.Hour).
+		Add(" and pod_uid not in (select pod_uid"+known, in.Cluster, in.Hour).
+		Add(" and (namespace, pod) not in (select namespace, pod"+known, in.Cluster, in.Hour).
 		Add(" group by namespace, pod, pod_uid")
 	columns := append(make([]table.Column, 3), table.Column{Type: table.Int})
 	return d.rows(ctx, s, columns, func(row []table.Cell) error {
-		to.add(in.cluster, table.PodID{Namespace: row[0].Text, Pod: row[1].Text, UID: row[2].Text}, row[3].Int)
+		to.add(in.Cluster, table.PodID{Namespace: row[0].Text, Pod: row[1].Text, UID: row[2].Text}, row[3].Int)
 		return nil
 	})
 }

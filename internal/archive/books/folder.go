@@ -100,12 +100,7 @@ func (f *folder) day(ctx context.Context, day files.Day, of Query) (filedDay, er
 func (f *folder) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		return f.days(ctx, of, func(day filedDay) error {
-			for _, h := range day.sorted() {
-				if err := each(h); err != nil {
-					return err
-				}
-			}
-			return nil
+			return callEach(day.sorted(), each)
 		})
 	})
 }
@@ -146,12 +141,7 @@ func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error
 
 // Counted implements [Source].
 func (f *folder) Counted(ctx context.Context, of Query) ([]Board, []Hour, error) {
-	found, err := f.Boards(ctx, of)
-	if err != nil {
-		return nil, nil, err
-	}
-	hours, err := collect(f.Hours(ctx, of))
-	return found, hours, err
+	return counted(ctx, f, of)
 }
 
 // matches reports whether the query selects a value of a column.

@@ -53,10 +53,8 @@ func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each 
 		if err != nil {
 			return err
 		}
-		for _, row := range m.rows(hour) {
-			if err := each(row); err != nil {
-				return err
-			}
+		if err := callEach(m.rows(hour), each); err != nil {
+			return err
 		}
 	}
 	return nil

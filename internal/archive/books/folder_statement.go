@@ -16,7 +16,7 @@ type folderStatement struct {
 	columns []string // columns of charges to read
 	fields  []table.Field[table.Charge]
 	charges *sums
-	summed  map[clusterMonth]map[int64]bool // hours that monthly sums contain
+	summed  map[table.ClusterMonth]map[int64]bool // hours that monthly sums contain
 	pods    unknownPods
 	bounds  uncounted
 	audit   *Audit // nil unless the statement is for an audit
@@ -32,7 +32,7 @@ func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
 	return &folderStatement{
 		folder: f, Query: of, columns: columns, fields: chargeFields(columns), charges: newSums(of),
-		summed: make(map[clusterMonth]map[int64]bool), pods: make(unknownPods), bounds: make(uncounted),
+		summed: make(map[table.ClusterMonth]map[int64]bool), pods: make(unknownPods), bounds: make(uncounted),
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 
 // mark sets the state of hours that are included in monthly sums.
 func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
-	m := clusterMonth{day.Cluster, table.Month(day.Date)}
+	m := table.ClusterMonth{Cluster: day.Cluster, Month: table.Month(day.Date)}
 	if s.summed[m] == nil {
 		if s.summed[m], err = s.folder.summed(ctx, m); err != nil {
 			return err

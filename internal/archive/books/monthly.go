@@ -12,14 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterMonth identifies a month of a cluster.
-type clusterMonth struct {
-	cluster string
-	month   time.Time
-}
-
-// months returns the first month that begins in the period of a query, and the month in which the period ends. All
-// months from the first up to, but not including, the second are wholly in the period.
+// months returns the first month that begins within the period of a query, and the month in which
+// the period ends. The query includes whole months from the first month on, up to the month before
+// the last one.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -125,18 +120,18 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	if err != nil {
 		return err
 	}
-	done := make(map[clusterMonth]bool)
+	done := make(map[table.ClusterMonth]bool)
 	for _, day := range days {
-		m := clusterMonth{day.Cluster, table.Month(day.Date)}
-		if done[m] || !of.Whole(m.month) || !of.matches("cluster", day.Cluster) {
+		m := table.ClusterMonth{Cluster: day.Cluster, Month: table.Month(day.Date)}
+		if done[m] || !of.Whole(m.Month) || !of.matches("cluster", day.Cluster) {
 			continue
 		}
 		done[m] = true
 		columns := slices.Concat(names, namesOf(table.Amounts))
 		matches := of.filter(columns)
-		err := f.reader.Read(ctx, files.Day{Cluster: m.cluster, Date: m.month}.Of(table.MonthlyCharges), columns, func(row []table.Cell) {
+		err := f.reader.Read(ctx, files.Day{Cluster: m.Cluster, Date: m.Month}.Of(table.MonthlyCharges), columns, func(row []table.Cell) {
 			if matches(row) {
-				all.addRow(m.month, names, row)
+				all.addRow(m.Month, names, row)
 			}
 		})
 		if err != nil {
@@ -147,13 +142,13 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 }
 
 // summed returns the hours of a month that its sums include, as Unix seconds.
-func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
+func (f *folder) summed(ctx context.Context, m table.ClusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)
-	err := f.reader.Read(ctx, files.Day{Cluster: m.cluster, Date: m.month}.Of(table.MonthlyCharges), []string{"hours"}, func(row []table.Cell) {
+	err := f.reader.Read(ctx, files.Day{Cluster: m.Cluster, Date: m.Month}.Of(table.MonthlyCharges), []string{"hours"}, func(row []table.Cell) {
 		if row[0].Text != last && failed == nil {
 			last = row[0].Text
-			failed = addHours(found, m.month, last)
+			failed = addHours(found, m.Month, last)
 		}
 	})
 	return found, errors.Join(err, failed)

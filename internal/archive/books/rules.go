@@ -275,7 +275,7 @@ func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err err
 		err := read(ctx, of, ruleSum{rule: rule, by: strings.Join(f.labels(), ", ")}, func(l fold.Labels) func(time.Time, int64) {
 			series[a.name]++
 			c := s.ownedBy(l, s.teams)
-			if !of.matchesCharge(&c) {
+			if !matches(of, &c, table.ChargeField) {
 				return func(time.Time, int64) {}
 			}
 			amount := a.of(&c)
@@ -318,14 +318,11 @@ func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 				all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
 			}
 		})
-		slices.SortFunc(all, Hour.compare)
-		for _, h := range all {
-			if err != nil {
-				return err
-			}
-			err = each(h)
+		if err != nil {
+			return err
 		}
-		return err
+		slices.SortFunc(all, Hour.compare)
+		return callEach(all, each)
 	})
 }
 

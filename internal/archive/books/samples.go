@@ -95,10 +95,8 @@ func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 			if err != nil {
 				return err
 			}
-			for _, h := range found {
-				if err := each(h); err != nil {
-					return err
-				}
+			if err := callEach(found, each); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -132,14 +130,7 @@ func earlier(a, b time.Time) time.Time {
 // Rows implements [Source].
 func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
-		return s.read(ctx, of, of.Places, func(hours []foldedHour) error {
-			for _, row := range rowsOf(of, hours) {
-				if err := each(row); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return s.read(ctx, of, of.Places, func(hours []foldedHour) error { return callEach(rowsOf(of, hours), each) })
 	})
 }
 
@@ -147,7 +138,7 @@ func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	for _, h := range hours {
 		for _, g := range h.GPUs {
-			if g.Cluster, g.Hour = h.Cluster, h.Start; of.matchesGPU(&g) {
+			if g.Cluster, g.Hour = h.Cluster, h.Start; matches(of, &g, table.GPUField) {
 				all = append(all, Row{GPU: g, Refused: h.refused})
 			}
 		}
@@ -156,18 +147,10 @@ func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	return all
 }
 
-func (s Query) matchesGPU(g *table.GPU) bool {
-	for name := range s.Where {
-		if f, ok := table.GPUField(name); ok && !s.matches(name, *f.Text(g)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s Query) matchesCharge(c *table.Charge) bool {
-	for name := range s.Where {
-		if f, ok := table.ChargeField(name); ok && !s.matches(name, *f.Text(c)) {
+// matches reports whether a query selects a row. It ignores columns that the row does not have.
+func matches[T any](of Query, row *T, field func(name string) (table.Field[T], bool)) bool {
+	for name := range of.Where {
+		if f, ok := field(name); ok && !of.matches(name, *f.Text(row)) {
 			return false
 		}
 	}
@@ -243,7 +226,7 @@ func (h foldedHour) charge(of Query, to *sums) {
 	}
 	for _, c := range h.Charges {
 		c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models[c.UUID]
-		if of.matchesCharge(&c) {
+		if matches(of, &c, table.ChargeField) {
 			to.add(&c)
 		}
 	}

@@ -106,8 +106,27 @@ func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	return values, nil
 }
 
-// OpenStore returns the books in a store. They are read from samples or from the results of rules. OpenStore does not
-// connect.
+// callEach calls each for the values of a list.
+func callEach[T any](values []T, each func(T) error) error {
+	for _, value := range values {
+		if err := each(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted implements [Source.Counted] for a source whose boards have the number of their hours.
+func counted(ctx context.Context, s Source, of Query) ([]Board, []Hour, error) {
+	found, err := s.Boards(ctx, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	hours, err := collect(s.Hours(ctx, of))
+	return found, hours, err
+}
+
+// OpenStore returns the books in a store, from its samples or from the results of its rules. It does not connect.
 func OpenStore(config store.Config, reading Reading) (Source, error) {
 	s, err := store.New(config)
 	if err != nil {
