@@ -124,10 +124,10 @@ func TestProve(t *testing.T) {
 			s.Double(namespaceRule, "namespace", "other")
 		}), nil, 1, 2, "east, 2026-10-01, namespace other: rules has"},
 		"a board": {mistaken(func(s *foldtest.Store) {
-			for i, excess := range []float64{-7, 7} {
+			for i, excess := range []float64{-7.2e6, 7.2e6} {
 				s.Add(resultAt(3), excess, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", fmt.Sprint("GPU-", i), "serial", fmt.Sprint("S-", i))
 			}
-		}), nil, 1, 2, "east, hour 2026-10-01 03:00: the rules charge board S-0"},
+		}), nil, 1, 2, "east, hour 2026-10-01 03:00: the rules charge board S-0 2.000 kWh more than it used"},
 		"a missing hour": {mistaken(func(s *foldtest.Store) { s.Remove("gpuledger:", resultAt(3)) }), nil, 1, 2, "east: rules has no hours from 2026-10-01T03 to 2026-10-01T04, unlike samples"},
 		"an archive":     {right, []string{"--books=" + otherPod}, 1, 3, "east, 2026-10-02, namespace other: " + otherPod + " has"},
 	} {

@@ -2,11 +2,11 @@ package fold_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/fatal"
@@ -14,22 +14,42 @@ import (
 
 var check = fatal.If
 
-// boardErrors lists the error counters of a board. After the name of the metric, it contains the labels that the
-// counter has in addition to the board's labels.
-var boardErrors = map[string][]string{
-	"dram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "correctable"},
-	"dram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "uncorrectable"},
-	"sram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "sram", "error", "correctable"},
-	"sram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "sram", "error", "uncorrectable"},
-	"retired_pages":      {"gpuledger_board_retired_pages_total"},
-	"pcie_replays":       {"gpuledger_board_pcie_replays_total"},
-	"nvlink_errors":      {"gpuledger_board_nvlink_errors_total"},
-	"thermal_ms":         {"gpuledger_board_thermal_throttled_seconds_total"},
-	"power_brake_ms":     {"gpuledger_board_power_brake_throttled_seconds_total"},
-	"remapped":           {"gpuledger_board_remapped_rows_total", "error", "uncorrectable"},
+// boardError is an error counter of a board, with the labels that it has in addition to the labels of the board. column
+// is the name of its field in [errorsOf].
+type boardError struct {
+	column, metric string
+	labels         []string
 }
 
-// errorsOf returns the known errors of the only GPU in an hour, by their names in boardErrors.
+func (e boardError) add(s history, minutes, value float64, more ...string) {
+	s.Add(at(minutes), value, e.metric, slices.Concat([]string{"node", "a", "UUID", "GPU-1"}, e.labels, more)...)
+}
+
+const ecc, ras = "gpuledger_board_ecc_errors_total", "gpuledger_board_ras_errors_total"
+
+// boardErrors lists the error counters of a board.
+var (
+	dramUncorrectable = boardError{"dram_uncorrectable", ecc, []string{"memory", "dram", "error", "uncorrectable"}}
+	pcieReplays       = boardError{"pcie_replays", "gpuledger_board_pcie_replays_total", nil}
+	boardErrors       = []boardError{
+		dramUncorrectable, pcieReplays,
+		{"dram_correctable", ecc, []string{"memory", "dram", "error", "correctable"}},
+		{"sram_correctable", ecc, []string{"memory", "sram", "error", "correctable"}},
+		{"sram_uncorrectable", ecc, []string{"memory", "sram", "error", "uncorrectable"}},
+		{"dram_correctable", ras, []string{"memory", "dram", "error", "correctable"}},
+		{"dram_uncorrectable", ras, []string{"memory", "dram", "error", "uncorrectable"}},
+		{"sram_uncorrectable", ras, []string{"memory", "sram", "error", "uncorrectable"}},
+		{"retired_pages", "gpuledger_board_retired_pages_total", nil},
+		{"nvlink_errors", "gpuledger_board_nvlink_errors_total", nil},
+		{"thermal_ms", "gpuledger_board_thermal_throttled_seconds_total", nil},
+		{"power_brake_ms", "gpuledger_board_power_brake_throttled_seconds_total", nil},
+		{"remapped", "gpuledger_board_remapped_rows_total", []string{"error", "uncorrectable"}},
+	}
+)
+
+func (e boardError) isTime() bool { return strings.HasSuffix(e.column, "_ms") }
+
+// errorsOf returns the errors of the only GPU in an hour, by their names in boardErrors. It omits unknown errors.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -62,33 +82,33 @@ func TestErrors(t *testing.T) {
 		"ended before the hour":        {samples: []sample{{50, 7}}, unknown: true},
 	}
 	for name, tt := range tests {
-		for counter, labels := range boardErrors {
-			t.Run(name+"/"+counter, func(t *testing.T) {
+		for _, e := range boardErrors {
+			t.Run(name+"/"+e.column+" from "+e.metric, func(t *testing.T) {
 				s := history{foldtest.NewStore()}
 				for minute := 50.0; minute <= 110; minute += 10 {
 					s.board(minute, minute, -600, "a")
 				}
 				for _, x := range tt.samples {
-					s.Add(at(x.minute), x.value, labels[0], slices.Concat([]string{"node", "a", "UUID", "GPU-1"}, labels[1:])...)
+					e.add(s, x.minute, x.value)
 				}
 				h, err := hour(s.Store, 1)
 				check(t, err)
-				want := map[string]int64{"remapped": 0, counter: tt.want}
-				if slices.Contains([]string{"thermal_ms", "power_brake_ms"}, counter) {
-					want[counter] *= 1000
+				want := map[string]int64{"remapped": 0, e.column: tt.want}
+				if e.isTime() {
+					want[e.column] *= 1000
 				}
-				if tt.unknown && counter != "remapped" {
-					delete(want, counter)
+				if tt.unknown && e.column != "remapped" {
+					delete(want, e.column)
 				}
 				if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
+				// The counters of an AMD GPU restart with each boot, so its errors over the life of the board are unknown.
+				lifetime := !tt.unknown && e.metric == ecc && strings.HasSuffix(e.column, "_uncorrectable")
+				if n := h.GPUs[0].LifetimeUncorrectable; (n != nil) != lifetime {
+					t.Errorf("errors over the life of the board are known: %t, want %t", n != nil, lifetime)
+				}
 			})
-		}
-	}
-	for counter, labels := range boardErrors {
-		if !slices.Contains(fold.Metrics(), labels[0]) {
-			t.Errorf("%s is not read", counter)
 		}
 	}
 }
@@ -103,67 +123,43 @@ func TestErrorsOfReboot(t *testing.T) {
 			began, throttled = 75, 8
 		}
 		s.board(minute, 100+minute, began, "a")
-		for _, labels := range boardErrors {
+		for _, e := range boardErrors {
 			value := 4000.0
-			if labels[0] == boardErrors["thermal_ms"][0] || labels[0] == boardErrors["power_brake_ms"][0] {
+			if e.isTime() {
 				value = throttled
 			}
-			s.Add(at(minute), value, labels[0], slices.Concat([]string{"node", "a", "UUID", "GPU-1"}, labels[1:])...)
+			e.add(s, minute, value)
 		}
 	}
 	h, err := hour(s.Store, 1)
 	check(t, err)
 	want := map[string]int64{"thermal_ms": 8000, "power_brake_ms": 8000}
-	for counter := range boardErrors {
-		want[counter] += 0
+	for _, e := range boardErrors {
+		want[e.column] += 0
 	}
 	if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// TestRASErrors checks that the errors of an AMD GPU are filed in the same columns as the memory errors of other
-// boards. Its counters restart with each boot, so the errors over its life must be unknown.
-func TestRASErrors(t *testing.T) {
-	s := history{foldtest.NewStore()}
-	labels := []string{"node", "a", "UUID", "GPU-1"}
-	for _, read := range []struct{ minute, correctable, uncorrectable float64 }{{50, 57, 2}, {70, 59, 2}, {90, 1, 0}, {110, 4, 0}} { // a reboot at 80
-		minute := read.minute
-		s.board(minute, minute, -600, "a")
-		for kind, count := range map[string]float64{"correctable": read.correctable, "uncorrectable": read.uncorrectable} {
-			s.Add(at(minute), count, "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "dram", "error", kind})...)
-		}
-		s.Add(at(minute), 1, "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "sram", "error", "uncorrectable"})...)
-	}
-	h, err := hour(s.Store, 1)
-	check(t, err)
-	want := map[string]int64{"dram_correctable": 2 + 4, "dram_uncorrectable": 0, "sram_uncorrectable": 0, "remapped": 0}
-	if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if n := h.GPUs[0].LifetimeUncorrectable; n != nil {
-		t.Errorf("%d errors over the life of the board, want unknown", *n)
-	}
-}
-
-// TestLevels checks the values from the last scrape: banks with few spare rows, the required action, and the
-// uncorrectable errors over the life of the board, added up over both memories. The series change when the serial
-// number becomes known.
+// TestLevels checks the values that are taken from the last scrape: banks with few spare rows, the required action, and
+// the uncorrectable errors over the life of the board, which are added up over both memories. The series change when
+// the serial number becomes known.
 func TestLevels(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
 		s.board(minute, minute, -600, "a")
-		labels := []string{"node", "a", "UUID", "GPU-1"}
-		banks, dram, action := 1.0, 2.0, "none"
+		banks, dram, action, serial := 1.0, 2.0, "none", []string(nil)
 		if minute >= 90 {
-			labels = append(labels, "serial", "S1")
-			banks, dram, action = 3, 5, "reset"
+			banks, dram, action, serial = 3, 5, "reset", []string{"serial", "S1"}
 		}
-		s.Add(at(minute), banks, "gpuledger_board_low_memory_banks", labels...)
-		s.Add(at(minute), 1, "gpuledger_board_recovery_action_info", slices.Concat(labels, []string{"action", action})...)
-		s.Add(at(minute), dram, "gpuledger_board_ecc_errors_total", slices.Concat(labels, boardErrors["dram_uncorrectable"][1:])...)
-		s.Add(at(minute), 4, "gpuledger_board_ecc_errors_total", slices.Concat(labels, boardErrors["sram_uncorrectable"][1:])...)
-		s.Add(at(minute), 100, "gpuledger_board_ecc_errors_total", slices.Concat(labels, boardErrors["dram_correctable"][1:])...)
+		boardError{"", "gpuledger_board_low_memory_banks", nil}.add(s, minute, banks, serial...)
+		boardError{"", "gpuledger_board_recovery_action_info", []string{"action", action}}.add(s, minute, 1, serial...)
+		for _, e := range boardErrors {
+			if e.metric == ecc {
+				e.add(s, minute, map[string]float64{"dram_uncorrectable": dram, "sram_uncorrectable": 4}[e.column], serial...)
+			}
+		}
 	}
 	h, err := hour(s.Store, 1)
 	check(t, err)
@@ -178,23 +174,17 @@ func TestLevels(t *testing.T) {
 	if want := int64(3); *g.DRAMUncorrectable != want {
 		t.Errorf("%d errors of DRAM, want %d", *g.DRAMUncorrectable, want)
 	}
-	for _, metric := range []string{"gpuledger_board_low_memory_banks", "gpuledger_board_recovery_action_info"} {
-		if !slices.Contains(fold.Metrics(), metric) {
-			t.Errorf("%s is not read", metric)
-		}
-	}
 }
 
 // TestErrorsOfRefusedBoard checks that the errors of a board are filed although its record is impossible. An error
 // counter that two replicas report must be unknown.
 func TestErrorsOfRefusedBoard(t *testing.T) {
 	s := history{foldtest.NewStore()}
-	labels := []string{"node", "a", "UUID", "GPU-1"}
 	for minute := 50.0; minute <= 110; minute += 10 {
 		s.board(minute, minute*1e9, -600, "a")
-		s.Add(at(minute), minute, "gpuledger_board_ecc_errors_total", slices.Concat(labels, boardErrors["dram_uncorrectable"][1:])...)
-		s.Add(at(minute), 4, "gpuledger_board_pcie_replays_total", slices.Concat(labels, []string{"prometheus_replica", "0"})...)
-		s.Add(at(minute), 4, "gpuledger_board_pcie_replays_total", slices.Concat(labels, []string{"prometheus_replica", "1"})...)
+		dramUncorrectable.add(s, minute, minute)
+		pcieReplays.add(s, minute, 4, "prometheus_replica", "0")
+		pcieReplays.add(s, minute, 4, "prometheus_replica", "1")
 	}
 	h, err := hour(s.Store, 1)
 	if err == nil {

@@ -60,11 +60,6 @@ func TestThrottled(t *testing.T) {
 	if diff := cmp.Diff(map[string]amounts{"p": one, "4711": one}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, metric := range []string{"gpuledger_allocation_throttled_joules_total", "gpuledger_unit_allocation_throttled_seconds_total"} {
-		if !slices.Contains(fold.Metrics(), metric) {
-			t.Errorf("%s is not read", metric)
-		}
-	}
 }
 
 // TestThrottledForgotten checks that throttled amounts count as restarted if they begin at 0 with the same created

@@ -32,15 +32,20 @@ func TestDigest(t *testing.T) {
 }
 
 // TestFiledIn checks how rows of the manifest are converted. Hours from earlier versions get a reason for their gaps,
-// so that these hours are not refused when they are read again.
+// so that these hours are not refused when they are read again. A pruned hour keeps its reason.
 func TestFiledIn(t *testing.T) {
 	for _, tt := range []struct {
 		state        table.State
 		reason, want string
 	}{{table.Complete, "", ""}, {table.Gaps, "a power cut", "a power cut"}, {table.Gaps, "", "filed by an earlier version"}, {table.Corrected, "x", "x"}} {
 		h := &table.Hour{State: tt.state, Filed: table.Filed{Revision: 2, Digest: "d", Reason: tt.reason}}
-		if got := table.FiledIn(table.Hours.Rows(h)[0]); got != (table.Filed{Revision: 2, Digest: "d", Reason: tt.want}) {
+		row, want := table.Hours.Rows(h)[0], table.Filed{Revision: 2, Digest: "d", Reason: tt.want}
+		if got := table.FiledIn(row); got != want {
 			t.Errorf("%s with %q: %+v", tt.state, tt.reason, got)
+		}
+		table.SetPruned(row)
+		if want.Pruned = true; table.FiledIn(row) != want {
+			t.Errorf("%s with %q, pruned: %+v", tt.state, tt.reason, table.FiledIn(row))
 		}
 	}
 }
