@@ -53,12 +53,8 @@ func readAssets(path, columns string) (*Assets, error) {
 	if path == "" {
 		return a, nil
 	}
-	var places map[string]int
-	err := readList("assets", path, func(l *list) (err error) {
-		places, err = assetPlaces(l, columns)
-		return err
-	}, func(l *list) error {
-		asset := Asset{l.value(places["serial"]), l.value(places["tag"]), l.value(places["warranty"]), l.value(places["order"]), l.value(places["site"]), l.value(places["purchased"])}
+	err := readList("assets", path, assetColumns, func(l *list) error { return l.rename(columns) }, func(l *list) error {
+		asset := Asset{l.value("serial"), l.value("tag"), l.value("warranty"), l.value("order"), l.value("site"), l.value("purchased")}
 		if asset.Serial != "" {
 			a.bySerial[asset.Serial] = asset
 		}
@@ -70,27 +66,23 @@ func readAssets(path, columns string) (*Assets, error) {
 	return a, err
 }
 
-// assetPlaces returns the index of the column for each field.
-func assetPlaces(l *list, columns string) (map[string]int, error) {
-	places := make(map[string]int)
-	for field, names := range assetColumns {
-		places[field] = l.column(names...)
-	}
+// rename replaces the columns of a list of assets according to --assets.columns.
+func (l *list) rename(columns string) error {
 	for pair := range strings.SplitSeq(columns, ",") {
 		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if _, known := assetColumns[field]; pair != "" && (!ok || !known) {
-			return nil, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site,purchased=Bought", columns)
+			return fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site,purchased=Bought", columns)
 		}
 		if ok {
-			if places[field] = slices.Index(l.header, header); places[field] < 0 {
-				return nil, fmt.Errorf("--assets.columns: there is no column %q", header)
+			if l.places[field] = slices.Index(l.header, header); !l.has(field) {
+				return fmt.Errorf("--assets.columns: there is no column %q", header)
 			}
 		}
 	}
-	if places["serial"] < 0 {
-		return nil, errors.New("there is no column with serial numbers: name it with --assets.columns=serial=HEADER")
+	if !l.has("serial") {
+		return errors.New("there is no column with serial numbers: name it with --assets.columns=serial=HEADER")
 	}
-	return places, nil
+	return nil
 }
 
 // SerialOf returns the serial number of the asset with the given tag, or an empty text if the tag is unknown.
@@ -109,15 +101,14 @@ func readRMA(path string) (*RMA, error) {
 	if path == "" {
 		return r, nil
 	}
-	var from, to, number int
-	return r, readList("rma", path, func(l *list) error {
-		from, to, number = l.column("old_serial", "old"), l.column("new_serial", "new"), l.column("rma", "number", "case")
-		if from < 0 || to < 0 {
+	columns := map[string][]string{"old": {"old_serial", "old"}, "new": {"new_serial", "new"}, "number": {"rma", "number", "case"}}
+	return r, readList("rma", path, columns, func(l *list) error {
+		if !l.has("old") || !l.has("new") {
 			return errors.New("must have the columns old_serial and new_serial, and may have the column rma")
 		}
 		return nil
 	}, func(l *list) error {
-		x := rmaRow{l.value(from), l.value(to), l.value(number)}
+		x := rmaRow{l.value("old"), l.value("new"), l.value("number")}
 		r.old[x.old], r.new[x.new] = x, x
 		return nil
 	})

@@ -30,16 +30,17 @@ type segment struct {
 	known bool
 }
 
-// These are the names of the columns. Our own names are first, followed by the names in Electricity
-// Maps' exports and API.
-var (
-	zoneColumns  = []string{"zone", "zone_id", "zone_key"}
-	fromColumns  = []string{"from", "datetime", "datetime (utc)"}
-	gramsColumns = []string{
+// carbonColumns contains the names of the columns. Our own names are first, followed by the names in Electricity Maps'
+// exports and API.
+var carbonColumns = map[string][]string{
+	"zone":  {"zone", "zone_id", "zone_key"},
+	"from":  {"from", "datetime", "datetime (utc)"},
+	"until": {"until", "to"},
+	"grams": {
 		"grams_per_kwh", "carbon_intensity", "carbon intensity gco2eq/kwh (life cycle)", "carbon intensity gco₂eq/kwh (life cycle)",
 		"carbon intensity gco2eq/kwh (lca)", "carbon intensity gco₂eq/kwh (lca)", "carbon intensity gco2eq/kwh (direct)", "carbon intensity gco₂eq/kwh (direct)",
-	}
-)
+	},
+}
 
 func readCarbon(path, zones string) (*Carbon, error) {
 	if path == "" {
@@ -50,26 +51,24 @@ func readCarbon(path, zones string) (*Carbon, error) {
 		return nil, err
 	}
 	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
-	var from, until, grams, zone int
 	var intervals bool                   // whether rows apply to intervals of equal length, as in files from Electricity Maps
 	rows := make(map[string][]intensity) // by zone; the empty zone stands for all zones
-	err = readList("carbon", path, func(l *list) error {
-		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
-		intervals = l.column(fromColumns[0]) < 0
-		if from < 0 || grams < 0 {
+	err = readList("carbon", path, carbonColumns, func(l *list) error {
+		intervals = l.column("from") < 0
+		if !l.has("from") || !l.has("grams") {
 			return errors.New("must have the columns from and grams_per_kwh, or the columns of Electricity Maps")
 		}
 		return nil
 	}, func(l *list) error {
-		n, known, err := parseNumber(l.value(grams))
+		n, known, err := parseNumber(l.value("grams"))
 		at := intensity{grams: n}
 		if err == nil {
-			at.from, err = parseTime(l.value(from))
+			at.from, err = parseTime(l.value("from"))
 		}
 		if err == nil {
-			at.until, err = parseTime(l.value(until))
+			at.until, err = parseTime(l.value("until"))
 		}
-		if name := l.value(zone); err == nil && known {
+		if name := l.value("zone"); err == nil && known {
 			rows[name] = append(rows[name], at)
 		}
 		return err

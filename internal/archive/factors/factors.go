@@ -121,15 +121,16 @@ func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 type list struct {
 	path   string
 	header []string
-	fields []string // fields of the current row
-	long   bool     // whether a field of the current row is too long
+	places map[string]int // index of each column that is used, or -1 if the file lacks the column
+	fields []string       // fields of the current row
+	long   bool           // whether a field of the current row is too long
 }
 
-// readList reads a CSV file. It calls begin after it has read the header, and row for each row.
-// Errors contain the path and the line. Spaces around column names, and a byte order mark, are
-// ignored.
-func readList(name, path string, begin, row func(l *list) error) error {
-	l := &list{path: "--" + name + "=" + path}
+// readList reads a CSV file. columns contains the names that each column may have. It calls begin after it has read the
+// header, and row for each row. Errors contain the path and the line. Spaces around column names, and a byte order mark,
+// are ignored.
+func readList(name, path string, columns map[string][]string, begin, row func(l *list) error) error {
+	l := &list{path: "--" + name + "=" + path, places: make(map[string]int)}
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
@@ -137,6 +138,9 @@ func readList(name, path string, begin, row func(l *list) error) error {
 	defer file.Close()
 	err = parseCSV(file, func(header []string) error {
 		l.header = slices.Clone(header)
+		for column, names := range columns {
+			l.places[column] = l.column(names...)
+		}
 		return begin(l)
 	}, func(fields []string, line int) error {
 		l.fields, l.long = fields, false
@@ -172,8 +176,14 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// value returns a field of the current row, or an empty text if the index is -1.
-func (l *list) value(column int) string {
+// has reports whether the file has a column.
+func (l *list) has(column string) bool { return l.places[column] >= 0 }
+
+// value returns a field of the current row, or an empty text if the file lacks the column.
+func (l *list) value(column string) string { return l.at(l.places[column]) }
+
+// at returns a field of the current row, or an empty text if the index is -1.
+func (l *list) at(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""
 	}

@@ -18,7 +18,7 @@ func ReadNames(in io.Reader, column string) (names []string, err error) {
 	place := 0
 	add := func(fields []string, line int) error {
 		l.fields = fields
-		name := l.value(place)
+		name := l.at(place)
 		switch {
 		case l.long:
 			return fmt.Errorf("line %d: the name is longer than %d bytes", line, maxText)

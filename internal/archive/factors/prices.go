@@ -1,8 +1,10 @@
 package factors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,18 +27,17 @@ func readPrices(path string) (all Prices, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	columns := make(map[string]int)
-	err = readList("prices", path, func(l *list) error {
-		for _, name := range []string{"cluster", "model", "currency", "from", "per_kwh", "per_gpu_hour"} {
-			columns[name] = l.column(name)
-		}
-		columns["until"] = l.column("until", "to")
-		if columns["per_kwh"] < 0 && columns["per_gpu_hour"] < 0 {
+	columns := map[string][]string{"until": {"until", "to"}}
+	for _, name := range []string{"cluster", "model", "currency", "from", "per_kwh", "per_gpu_hour"} {
+		columns[name] = []string{name}
+	}
+	err = readList("prices", path, columns, func(l *list) error {
+		if !l.has("per_kwh") && !l.has("per_gpu_hour") {
 			return errors.New("the columns per_kwh and per_gpu_hour are missing: add at least one of them")
 		}
 		return nil
 	}, func(l *list) error {
-		p, err := parsePrice(func(name string) string { return l.value(columns[name]) })
+		p, err := parsePrice(l)
 		switch {
 		case err != nil:
 			return err
@@ -57,19 +58,14 @@ func readPrices(path string) (all Prices, err error) {
 // maxPrices is the maximum number of prices. It is limited because each use is compared with all prices.
 const maxPrices = 20_000
 
-func parsePrice(value func(column string) string) (p Price, err error) {
-	p = Price{Cluster: value("cluster"), Model: value("model"), Currency: strings.ToUpper(value("currency"))}
+func parsePrice(l *list) (p Price, err error) {
+	p = Price{Cluster: l.value("cluster"), Model: l.value("model"), Currency: strings.ToUpper(l.value("currency"))}
 	var failed [4]error
-	p.From, failed[0] = parseTime(value("from"))
-	p.Until, failed[1] = parseTime(value("until"))
-	p.PerKWh, p.hasKWh, failed[2] = parseNumber(value("per_kwh"))
-	p.PerHour, p.hasHours, failed[3] = parseNumber(value("per_gpu_hour"))
-	for _, err := range failed {
-		if err != nil {
-			return p, err
-		}
-	}
-	return p, nil
+	p.From, failed[0] = parseTime(l.value("from"))
+	p.Until, failed[1] = parseTime(l.value("until"))
+	p.PerKWh, p.hasKWh, failed[2] = parseNumber(l.value("per_kwh"))
+	p.PerHour, p.hasHours, failed[3] = parseNumber(l.value("per_gpu_hour"))
+	return p, cmp.Or(failed[:]...)
 }
 
 // maxNumber is the largest accepted price or intensity. The limit keeps all amounts in a statement finite.
@@ -97,12 +93,7 @@ func (p Prices) Currency() string {
 
 // ByModel reports whether any price depends on the model.
 func (p Prices) ByModel() bool {
-	for _, price := range p {
-		if price.Model != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(price Price) bool { return price.Model != "" })
 }
 
 // matches reports whether a price applies to the cluster, the model and the hour of a use.
@@ -132,13 +123,7 @@ type PUE map[string]float64
 
 // Of returns the power usage effectiveness of a cluster, or 1 if it is unknown.
 func (p PUE) Of(cluster string) float64 {
-	if n, ok := p[cluster]; ok {
-		return n
-	}
-	if n, ok := p[""]; ok {
-		return n
-	}
-	return 1
+	return cmp.Or(p[cluster], p[""], 1)
 }
 
 func parsePUE(text string) (PUE, error) {
