@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,26 @@ func (s history) board(minutes, joules, began float64, node string, more ...stri
 	s.Add(at(minutes), seconds(at(began)), boardBegan, labels...)
 }
 
-// TestBoards checks which part of a counter's increase belongs to an hour.
+// owners adds samples of the counters of a pod and of a unit, and the time at which these counters began. The names of
+// counters follow the prefix of the owner. The cause of throttling follows a space.
+func (s history) owners(minutes, began float64, counters map[string]float64) {
+	for prefix, labels := range map[string][]string{
+		"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
+		"gpuledger_unit_allocation_": {"node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", "4711"},
+	} {
+		s.Add(at(minutes), seconds(at(began)), prefix+"created_timestamp_seconds", labels...)
+		for name, value := range counters {
+			name, cause, throttled := strings.Cut(name, " ")
+			if throttled {
+				s.Add(at(minutes), value, prefix+name, append(labels, "throttle", cause)...)
+			} else {
+				s.Add(at(minutes), value, prefix+name, labels...)
+			}
+		}
+	}
+}
+
+// TestBoards checks which part of a counter's increase is attributed to an hour.
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string

@@ -1,7 +1,6 @@
 package fold_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,28 +45,18 @@ func TestProfiled(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := history{foldtest.NewStore()}
-			for prefix, labels := range map[string][]string{
-				"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
-				"gpuledger_unit_allocation_": {"node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", "4711"},
-			} {
-				for minute := 50.0; minute <= end; minute += 10 {
-					began, energy, profiled := -500.0, minute, tt.profiled(minute)
-					if minute > tt.restart {
-						began, energy, profiled = tt.restart, minute-tt.restart, minute-tt.restart
-					}
-					add := func(name string, value float64) { s.Add(at(minute), value, prefix+name, slices.Clone(labels)...) }
-					add("created_timestamp_seconds", seconds(at(began)))
-					add("energy_joules_total", energy)
-					add("seconds_total", energy)
-					if profiled >= 0 {
-						add("profiled_seconds_total", profiled)
-						add("tensor_active_seconds_total", profiled*tt.tensor)
-						add("dram_active_seconds_total", profiled*tt.tensor/2)
-					}
-				}
-			}
 			for minute := 50.0; minute <= end; minute += 10 {
 				s.board(minute, 1000*minute, -600, "a")
+				began, energy, profiled := -500.0, minute, tt.profiled(minute)
+				if minute > tt.restart {
+					began, energy, profiled = tt.restart, minute-tt.restart, minute-tt.restart
+				}
+				counters := map[string]float64{"energy_joules_total": energy, "seconds_total": energy}
+				if profiled >= 0 {
+					counters["profiled_seconds_total"] = profiled
+					counters["tensor_active_seconds_total"], counters["dram_active_seconds_total"] = profiled*tt.tensor, profiled*tt.tensor/2
+				}
+				s.owners(minute, began, counters)
 			}
 			h, err := hour(s.Store, 1)
 			check(t, err)

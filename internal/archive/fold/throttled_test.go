@@ -16,34 +16,20 @@ import (
 // throttled, and restart with the owner's other counters. A cause without a column must be ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
-	owners := map[string][]string{
-		"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
-		"gpuledger_unit_allocation_": {"node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", "4711"},
-	}
 	for minute := 50.0; minute <= 120; minute += 10 {
 		s.board(minute, 1000*minute, -600, "a")
-		for prefix, labels := range owners {
-			began, energy := -500.0, minute
-			if minute >= 110 { // a restart of the owner's counters
-				began, energy = 105, minute-105
-			}
-			add := func(name string, value float64, more ...string) {
-				s.Add(at(minute), value, prefix+name, slices.Concat(labels, more)...)
-			}
-			add("created_timestamp_seconds", seconds(at(began)))
-			add("energy_joules_total", energy)
-			add("seconds_total", energy)
-			switch {
-			case minute >= 110:
-				add("throttled_joules_total", 0.25, "throttle", "thermal")
-				add("throttled_seconds_total", 0.5, "throttle", "thermal")
-			case minute >= 80:
-				add("throttled_joules_total", minute/8, "throttle", "thermal")
-				add("throttled_seconds_total", minute/16, "throttle", "thermal")
-				add("throttled_joules_total", 2, "throttle", "power_brake")
-				add("throttled_seconds_total", 3, "throttle", "power_brake")
-				add("throttled_joules_total", 40, "throttle", "an_icy_wind")
-			}
+		switch { // the owners' counters restart at 105
+		case minute >= 110:
+			s.owners(minute, 105, map[string]float64{
+				"energy_joules_total": minute - 105, "seconds_total": minute - 105, "throttled_joules_total thermal": 0.25, "throttled_seconds_total thermal": 0.5,
+			})
+		case minute >= 80:
+			s.owners(minute, -500, map[string]float64{
+				"energy_joules_total": minute, "seconds_total": minute, "throttled_joules_total thermal": minute / 8, "throttled_seconds_total thermal": minute / 16,
+				"throttled_joules_total power_brake": 2, "throttled_seconds_total power_brake": 3, "throttled_joules_total an_icy_wind": 40,
+			})
+		default:
+			s.owners(minute, -500, map[string]float64{"energy_joules_total": minute, "seconds_total": minute})
 		}
 	}
 	h, err := hour(s.Store, 1)
@@ -76,13 +62,8 @@ func TestThrottledForgotten(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := history{foldtest.NewStore()}
-			labels := []string{"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"}
 			for minute := 50.0; minute <= 120; minute += 10 {
 				s.board(minute, 1000*minute, -600, "a")
-				add := func(name string, value float64, more ...string) {
-					s.Add(at(minute), value, "gpuledger_allocation_"+name, slices.Concat(labels, more)...)
-				}
-				add("created_timestamp_seconds", seconds(at(-500)))
 				energy, throttled := minute, minute/10
 				switch {
 				case minute >= 110:
@@ -90,11 +71,11 @@ func TestThrottledForgotten(t *testing.T) {
 				case minute >= 90: // the earlier version was scraped then
 					throttled = 0
 				}
-				add("energy_joules_total", energy)
+				counters := map[string]float64{"energy_joules_total": energy}
 				if throttled > 0 {
-					add("throttled_joules_total", throttled, "throttle", "thermal")
-					add("throttled_seconds_total", throttled, "throttle", "thermal")
+					counters["throttled_joules_total thermal"], counters["throttled_seconds_total thermal"] = throttled, throttled
 				}
+				s.owners(minute, -500, counters)
 			}
 			h, err := hour(s.Store, 1)
 			if !errors.Is(err, tt.want) {
