@@ -122,9 +122,10 @@ func namesOf[T any](fields []table.Field[T]) (names []string) {
 	return names
 }
 
-func chargeFields(names []string) (all []table.Field[table.Charge]) {
+// fieldsOf returns the columns that have the given names. The function field returns a column by its name.
+func fieldsOf[T any](field func(name string) (table.Field[T], bool), names []string) (all []table.Field[T]) {
 	for _, name := range names {
-		if f, ok := table.ChargeField(name); ok {
+		if f, ok := field(name); ok {
 			all = append(all, f)
 		}
 	}

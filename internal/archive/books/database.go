@@ -270,7 +270,7 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	if len(of.By) > 0 {
 		s.Add(" group by " + strings.Join(names[1:], ", "))
 	}
-	fields := append(chargeFields(of.By), table.Amounts...)
+	fields := append(fieldsOf(table.ChargeField, of.By), table.Amounts...)
 	return d.rows(ctx, s, columns, func(row []table.Cell) error {
 		c := scan(fields, row[1:])
 		to.add(&c)

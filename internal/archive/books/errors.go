@@ -96,11 +96,7 @@ func (d *database) uuids(ctx context.Context, of Query, condition string) (all [
 
 // faults adds the faults of the given GPUs in each of their places.
 func (d *database) faults(ctx context.Context, of Query, uuids []string, to *Faults) error {
-	var place []table.Field[table.GPU]
-	for _, name := range faultPlace {
-		f, _ := table.GPUField(name)
-		place = append(place, f)
-	}
+	place := fieldsOf(table.GPUField, faultPlace)
 	names := strings.Join(faultPlace, ", ")
 	columns := columnsOf(table.GPUHours, faultPlace)
 	for range 3 {

@@ -31,7 +31,7 @@ func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
 func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
 	return &folderStatement{
-		folder: f, Query: of, columns: columns, fields: chargeFields(columns), charges: newSums(of),
+		folder: f, Query: of, columns: columns, fields: fieldsOf(table.ChargeField, columns), charges: newSums(of),
 		summed: make(map[table.ClusterMonth]map[int64]bool), pods: make(unknownPods), bounds: make(uncounted),
 	}
 }

@@ -105,7 +105,7 @@ func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]b
 
 // addRow adds a monthly sum. A row contains the values of the named columns and then the amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
-	c := scan(append(chargeFields(names), table.Amounts...), row)
+	c := scan(append(fieldsOf(table.ChargeField, names), table.Amounts...), row)
 	c.Hour = month
 	s.add(&c)
 }

@@ -3,6 +3,7 @@ package fold
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -93,16 +94,9 @@ type point struct {
 
 // drop removes the samples of the bad scrapes.
 func (t *track) drop(bad map[int64]bool) {
-	var kept []Sample
-	for i, s := range t.samples {
-		if bad[s.Time] && kept == nil {
-			kept = append(make([]Sample, 0, len(t.samples)), t.samples[:i]...)
-		} else if !bad[s.Time] && kept != nil {
-			kept = append(kept, s)
-		}
-	}
-	if kept != nil {
-		t.samples = kept
+	isBad := func(s Sample) bool { return bad[s.Time] }
+	if slices.ContainsFunc(t.samples, isBad) {
+		t.samples = slices.DeleteFunc(slices.Clone(t.samples), isBad)
 	}
 }
 
