@@ -89,26 +89,51 @@ type audit struct {
 // noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
-// addCharges adds, for each hour, the charges with an owner and the charges without one. It compares the sums with the
-// stored sums of days. It does not group by reason, because SQLite would then sort all rows.
+// addCharges adds the sums of the charges with and without an owner in each hour. It does not group by reason, because
+// SQLite would then sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
-	differences, err := a.sumsOfDays(ctx, table.Days, names)
+	energy := slices.Index(names, "energy_mj")
+	err := a.compare(ctx, table.Days, names, "sum(case when reason <> '' then energy_mj else 0 end)", func(h Hour, unowned int64, sums []table.Cell) {
+		for reason, energy := range map[string]int64{"": sums[energy].Int - unowned, noOwner: unowned} {
+			a.charges.add(&table.Charge{Cluster: h.Cluster, Hour: h.Hour, Reason: reason, Energy: energy})
+		}
+	})
 	if err != nil {
 		return err
 	}
-	sums := ", sum(case when reason <> '' then energy_mj else 0 end)"
-	for _, amount := range table.Amounts {
-		sums += ", " + a.sum(table.Charges, amount.Column)
+	return a.sums(ctx, a.of, a.charges)
+}
+
+// addGPUs adds the hours that have rows of GPUs.
+func (a *audit) addGPUs(ctx context.Context) error {
+	uncounted := "0"
+	if !a.lacks(table.GPUHours, "uncounted_mj") {
+		uncounted = "max(uncounted_mj)"
 	}
-	columns := columnsOf(table.Charges, append([]string{"cluster", hourColumn, "energy_mj"}, names...))
-	energy := 3 + slices.Index(names, "energy_mj")
-	for _, of := range []table.Table{table.Charges, table.Corrections} {
-		err := a.rows(ctx, a.byHour(of, sums), columns, func(row []table.Cell) error {
+	return a.compare(ctx, table.GPUDays, []string{"energy_mj", "scrapes"}, uncounted, func(h Hour, uncounted int64, _ []table.Cell) {
+		a.to.find(h.Cluster, h.Hour)
+		a.uncounted = a.uncounted || uncounted > 0
+	})
+}
+
+// compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
+// key, and calls each with the value of an SQL expression and with the sums of each hour.
+func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
+	differences, err := a.sumsOfDays(ctx, days, names)
+	if err != nil {
+		return err
+	}
+	for _, of := range days.From() {
+		columns := columnsOf(of, append([]string{"cluster", hourColumn, "energy_mj"}, names...))
+		s := sqldb.SQL("select cluster, hour, " + expression)
+		for _, c := range columns[3:] {
+			s.Add(", " + a.sum(of, c))
+		}
+		s.Add(" from {" + of.Name + "}").Join(a.of.where()).Add(" group by cluster, hour")
+		err := a.rows(ctx, s, columns, func(row []table.Cell) error {
 			differences.add(row[0].Text, row[1].Time(), row[3:], -1)
-			for reason, energy := range map[string]int64{"": row[energy].Int - row[2].Int, noOwner: row[2].Int} {
-				a.charges.add(&table.Charge{Cluster: row[0].Text, Hour: row[1].Time(), Reason: reason, Energy: energy})
-			}
+			each(Hour{Cluster: row[0].Text, Hour: row[1].Time()}, row[2].Int, row[3:])
 			return nil
 		})
 		if err != nil {
@@ -116,29 +141,7 @@ func (a *audit) addCharges(ctx context.Context) error {
 		}
 	}
 	differences.addTo(a.wrong)
-	return a.sums(ctx, a.of, a.charges)
-}
-
-// addGPUs adds the hours with rows of GPUs. It compares these rows with the stored sums of days.
-func (a *audit) addGPUs(ctx context.Context) error {
-	names := []string{"energy_mj", "scrapes"}
-	differences, err := a.sumsOfDays(ctx, table.GPUDays, names)
-	if err != nil {
-		return err
-	}
-	uncounted := "0"
-	if !a.lacks(table.GPUHours, "uncounted_mj") {
-		uncounted = "max(uncounted_mj)"
-	}
-	columns := columnsOf(table.GPUHours, append([]string{"cluster", hourColumn, "energy_mj"}, names...))
-	err = a.rows(ctx, a.byHour(table.GPUHours, ", "+uncounted+", sum(energy_mj), sum(scrapes)"), columns, func(row []table.Cell) error {
-		differences.add(row[0].Text, row[1].Time(), row[3:], -1)
-		a.to.find(row[0].Text, row[1].Time())
-		a.uncounted = a.uncounted || row[2].Int > 0
-		return nil
-	})
-	differences.addTo(a.wrong)
-	return err
+	return nil
 }
 
 func (a *audit) addChecks(ctx context.Context) (err error) {
@@ -151,11 +154,6 @@ func (a *audit) addChecks(ctx context.Context) (err error) {
 	}
 	a.to.Uncounted, a.to.Bounded, err = a.database.uncounted(ctx, a.of)
 	return err
-}
-
-// byHour returns a query that sums a table by hour, in the order of the primary key.
-func (a *audit) byHour(of table.Table, sums string) *sqldb.Statement {
-	return sqldb.SQL("select cluster, hour" + sums + " from {" + of.Name + "}").Join(a.of.where()).Add(" group by cluster, hour")
 }
 
 // sumsOfDays returns the stored sums of the whole days in the period.
@@ -173,11 +171,7 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 		all.from, all.until = part.from, part.until
 		s := sqldb.SQL("select cluster, day")
 		columns := columnsOf(days, append([]string{"cluster", "day"}, names...))
-		for _, name := range names {
-			c, err := days.Column(name)
-			if err != nil {
-				return nil, err
-			}
+		for _, c := range columns[2:] {
 			s.Add(", " + a.sum(days, c))
 		}
 		s.Add(" from {" + days.Name + "}").Join(of.condition(part)).Add(" group by cluster, day")
