@@ -173,24 +173,15 @@ func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")
-	db, err := sql.Open("sqlite", file)
-	check(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), "vacuum into ?", lost)
-	check(t, err)
+	execute(t, file, "vacuum into '"+lost+"'")
 	if slices.Contains(of.By, "hour") && (of.Parts == nil || of.Parts[1].Hour() != 0) {
 		return lost
 	}
-	day, end := of.From.Truncate(24*time.Hour), of.Until.Truncate(24*time.Hour)
-	if day.Before(of.From) {
-		day = day.AddDate(0, 0, 1)
-	}
-	copied, err := sql.Open("sqlite", lost)
-	check(t, err)
-	defer copied.Close()
+	day, end := table.Day(of.From.Add(24*time.Hour-1)), table.Day(of.Until)
 	for _, name := range []string{"charges", "gpu_hours"} {
-		_, err := copied.ExecContext(t.Context(), "delete from "+name+" where hour >= ? and hour < ?", table.Format(day), table.Format(end))
-		check(t, err)
+		if day.Before(end) {
+			execute(t, lost, "delete from "+name+" where hour >= '"+table.Format(day)+"' and hour < '"+table.Format(end)+"'")
+		}
 	}
 	return lost
 }

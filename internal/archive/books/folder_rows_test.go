@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -23,25 +22,15 @@ func largeHour(cluster string, n, gpus int) *table.Hour {
 			Node: "n", UUID: fmt.Sprintf("GPU-%05d", i), Scrapes: 60, First: h.Start.Add(time.Duration(gpus-i) * time.Second), Last: h.Start.Add(59 * time.Minute), DRAMCorrectable: new(int64(1)),
 		})
 	}
-	return sinktest.Complete(h)
+	return h
 }
 
 // TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape. Files whose rows are in
 // another order must cause an error instead of a wrong answer.
 func TestRowsOfFiles(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
-	for _, n := range []int{2, 0, 25} {
-		check(t, sink.Replace(t.Context(), largeHour("east", n, 3)))
-	}
-	for _, n := range []int{1, 2} {
-		check(t, sink.Replace(t.Context(), largeHour("west", n, 2)))
-	}
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", largeHour("east", 2, 3), largeHour("east", 0, 3), largeHour("east", 25, 3), largeHour("west", 1, 2), largeHour("west", 2, 2))
 	read := func() (got []string, err error) {
-		source, err := books.OpenFolder(t.Context(), folder)
-		check(t, err)
+		source := bookstest.Open(t, folder)
 		defer func() { check(t, source.Close()) }()
 		for row, err := range source.Rows(t.Context(), books.Query{From: begin, Until: begin.AddDate(0, 0, 2)}) {
 			if err != nil {
@@ -71,15 +60,11 @@ func TestRowsOfFiles(t *testing.T) {
 func TestHeapOfFiles(t *testing.T) {
 	const gpus, hours = 200, 6
 	measure := func(hours int) uint64 {
-		folder := t.TempDir()
-		sink, err := files.Open(folder, []string{"csv"})
-		check(t, err)
+		var all []*table.Hour
 		for n := range hours {
-			check(t, sink.Replace(t.Context(), largeHour("east", n, gpus)))
+			all = append(all, largeHour("east", n, gpus))
 		}
-		check(t, sink.Close())
-		source, err := books.OpenFolder(t.Context(), folder)
-		check(t, err)
+		source := bookstest.Open(t, bookstest.File(t, "csv", all...))
 		rows, m := 0, runtime.MemStats{}
 		for _, err := range source.Rows(t.Context(), books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}) {
 			check(t, err)

@@ -6,64 +6,33 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// ruled answers queries about rules. In each hour, each of 400 workloads in 40 namespaces uses 1 J and 1 s, and the
-// fleet uses 500 J. No unit uses energy.
-func ruled(w http.ResponseWriter, r *http.Request) {
-	text, labels, value := r.FormValue("query"), []string{}, 1.0
-	switch {
-	case strings.Contains(text, "gpuledger:workload_labels"):
-		for n := range 400 {
-			labels = append(labels, fmt.Sprintf(`"workload_uid":"w%d","label_team":"t%d"`, n, n%8))
+// openRules returns a store with the results of rules for 72 hours. In each hour, each of 80 workloads in 8 namespaces
+// uses 1 J, and the fleet uses 100 J. No unit uses energy.
+func openRules(t *testing.T) books.Source {
+	s := foldtest.NewStore()
+	for hour := range 72 {
+		at := begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
+		s.Add(at, 100, "gpuledger:fleet_energy_joules:increase1h")
+		for n := range 8 {
+			s.Add(at, 10, "gpuledger:namespace_energy_joules:increase1h", "namespace", fmt.Sprint("n", n))
 		}
-	case strings.Contains(text, "gpuledger:workload_"):
-		for n := range 400 {
-			labels = append(labels, fmt.Sprintf(`"namespace":"n%d","workload_kind":"Job","workload_name":"w%d","workload_uid":"w%d"`, n%40, n, n))
+		for n := range 80 {
+			uid := fmt.Sprint("w", n)
+			labels := []string{"namespace", fmt.Sprint("n", n/10), "workload_kind", "Job", "workload_name", uid, "workload_uid", uid}
+			s.Add(at, 1, "gpuledger:workload_energy_joules:increase1h", labels...)
+			s.Add(at, 1, "gpuledger:workload_exclusive_energy_joules:increase1h", labels...)
+			s.Add(at, 1, "gpuledger:workload_labels:present1h", "workload_uid", uid, "label_team", fmt.Sprint("t", n%8))
 		}
-	case strings.Contains(text, "gpuledger:namespace_"):
-		for n := range 40 {
-			labels = append(labels, fmt.Sprintf(`"namespace":"n%d"`, n))
-		}
-		value = 10
-	case strings.Contains(text, "gpuledger:fleet_"):
-		labels, value = []string{`"none":""`}, 500
 	}
-	// An instant query adds up the hours of its range.
-	if _, window, ok := strings.Cut(text, "[59m])["); ok {
-		window, _, _ = strings.Cut(window, "s")
-		seconds, _ := strconv.Atoi(window)
-		value *= float64(seconds) / 3600
-	}
-	begin, _ := strconv.ParseInt(r.FormValue("start"), 10, 64)
-	end, _ := strconv.ParseInt(r.FormValue("end"), 10, 64)
-	for i, l := range labels {
-		if begin == 0 {
-			labels[i] = fmt.Sprintf(`{"metric":{%s},"value":[1,"%g"]}`, l, value)
-			continue
-		}
-		var values []string
-		for at := begin; at <= end; at += 3600 {
-			values = append(values, fmt.Sprintf(`[%d,"%g"]`, at, value))
-		}
-		labels[i] = fmt.Sprintf(`{"metric":{%s},"values":[%s]}`, l, strings.Join(values, ","))
-	}
-	kind := "vector"
-	if begin > 0 {
-		kind = "matrix"
-	}
-	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"%s","result":[%s]}}`, kind, strings.Join(labels, ","))
-}
-
-func openRules(t testing.TB) books.Source {
-	server := httptest.NewServer(http.HandlerFunc(ruled))
+	server := httptest.NewServer(foldtest.API{Store: s})
 	t.Cleanup(server.Close)
 	source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Cluster: "east", Timeout: time.Minute}, books.Reading{Read: "rules", Team: "team"})
 	check(t, err)
@@ -94,27 +63,16 @@ func TestParts(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("%d parts: a charge of %s", n, c.Hour)
 			}
-			hours, energy := int64(of.Until.Sub(c.Hour).Hours()), int64(50_000) // 50 workloads for each team
+			hours, energy := int64(of.Until.Sub(c.Hour).Hours()), int64(10_000) // 10 workloads for each team
 			if i+1 < n {
 				hours = int64(of.Parts[i+1].Sub(c.Hour).Hours())
 			}
 			if c.Reason != "" {
-				energy = 100_000
+				energy = 20_000
 			}
 			if c.Energy != hours*energy {
 				t.Errorf("%d parts, %s %q %q: %d mJ in %d hours, want %d", n, c.Hour, c.Team, c.Reason, c.Energy, hours, hours*energy)
 			}
-		}
-	}
-}
-
-// BenchmarkHours reads a month with 400 workloads, hour by hour. The time includes the simulated store.
-func BenchmarkHours(b *testing.B) {
-	source := openRules(b)
-	of := books.Query{From: begin, Until: begin.AddDate(0, 1, 0), By: []string{"cluster", "hour", "reason", "team"}}
-	for b.Loop() {
-		if st, err := source.Statement(b.Context(), of); err != nil || len(st.Charges) == 0 {
-			b.Fatalf("%+v, %v", st, err)
 		}
 	}
 }

@@ -77,7 +77,8 @@ func (p *Places) block(hour int, gaps bool) {
 			if boards := n.present(); len(boards) > 0 {
 				p.action(hour, n, boards[p.IntN(len(boards))])
 			} else {
-				p.arrive(n.slots[p.IntN(len(n.slots))], p.short(hour).until)
+				s, short := n.slots[p.IntN(len(n.slots))], p.short(hour)
+				p.come(p.board(), s, short.until)
 			}
 		}
 	}
@@ -103,11 +104,8 @@ func (p *Places) unfiled(c *drawnCluster, hour int) {
 func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	at := b.last
 	if noticed {
-		end := at.vanished()
-		p.event(a.from-1, end, b, at, nil, nil)
-		p.leave(b, a.from, end)
-		p.event(a.until, "returned", b, at, at, nil)
-		p.enter(b, at, a.until, "returned")
+		p.vanish(b, a.from, at.vanished())
+		p.come(b, at, a.until)
 		return
 	}
 	p.away(b, a.from)
@@ -117,7 +115,7 @@ func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 
 // action draws an event for a board or for its node.
 func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
-	short, long, at := p.short(hour), p.long(hour, 1, 4), b.last
+	short, long := p.short(hour), p.long(hour, 1, 4)
 	switch p.IntN(13) {
 	case 0: // a reboot
 		n.silent = append(n.silent, [2]int{short.from, short.until})
@@ -128,9 +126,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	case 3:
 		p.absent(b, short, false)
 	case 4: // lost
-		end := n.vanished()
-		p.event(long.from-1, end, b, at, nil, nil)
-		p.leave(b, long.from, end)
+		p.vanish(b, long.from, n.vanished())
 		p.going = append(p.going, b)
 	case 5:
 		p.swap(b, short)
@@ -148,13 +144,13 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 		if len(p.gone) > 0 {
 			if s := p.free(nil); s != nil {
 				i := p.IntN(len(p.gone))
-				p.find(p.gone[i], s, short.until)
+				p.come(p.gone[i], s, short.until)
 				p.gone = slices.Delete(p.gone, i, i+1)
 			}
 		}
 	case 12:
 		if s := p.free(nil); s != nil {
-			p.arrive(s, short.until)
+			p.come(p.board(), s, short.until)
 		}
 	}
 }
@@ -185,10 +181,8 @@ func (p *Places) swap(b *drawnBoard, a absence) {
 				other, at, there := boards[0], b.last, boards[0].last
 				p.leave(b, a.from, "moved")
 				p.leave(other, a.from, "moved")
-				p.event(a.until, "moved", b, there, at, other)
-				p.event(a.until, "moved", other, at, there, b)
-				p.enter(b, there, a.until, "moved")
-				p.enter(other, at, a.until, "moved")
+				p.come(b, there, a.until)
+				p.come(other, at, a.until)
 				return
 			}
 		}
@@ -201,14 +195,12 @@ func (p *Places) move(b *drawnBoard, a absence) {
 	if s == nil {
 		return
 	}
-	at, end := b.last, "moved"
 	if a.hours > 0 {
-		end = at.vanished()
-		p.event(a.from-1, end, b, at, nil, nil)
+		p.vanish(b, a.from, b.last.vanished())
+	} else {
+		p.leave(b, a.from, "moved")
 	}
-	p.leave(b, a.from, end)
-	p.event(a.until, "moved", b, s, at, s.occupant)
-	p.enter(b, s, a.until, "moved")
+	p.come(b, s, a.until)
 }
 
 // replace puts a new board in the slot of another one.
@@ -217,27 +209,9 @@ func (p *Places) replace(b *drawnBoard, a absence) {
 	if a.hours > 0 {
 		end = at.vanished()
 	}
-	p.event(a.from-1, end, b, at, nil, nil)
-	p.leave(b, a.from, end)
-	p.arrive(at, a.until)
+	p.vanish(b, a.from, end)
+	p.come(p.board(), at, a.until)
 	p.going = append(p.going, b)
-}
-
-// arrive puts a new board into a slot.
-func (p *Places) arrive(s *drawnSlot, minute int) {
-	b := p.board()
-	p.event(minute, "arrived", b, s, nil, s.occupant)
-	p.enter(b, s, minute, "seen")
-}
-
-// find puts a board that was in no place into a slot.
-func (p *Places) find(b *drawnBoard, s *drawnSlot, minute int) {
-	event := "moved"
-	if s == b.last {
-		event = "returned"
-	}
-	p.event(minute, event, b, s, b.last, s.occupant)
-	p.enter(b, s, minute, event)
 }
 
 // lastHour replaces a board in the last hour.

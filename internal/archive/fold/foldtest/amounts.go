@@ -43,7 +43,7 @@ func (c *counters) scrape(truth *Amounts) {
 
 // scraped adds the increase of all amounts of a node and its pods to the true amounts.
 func (n *Node) scraped(at time.Time) {
-	n.counters.scrape(&n.Board)
+	n.scrape(&n.Board)
 	for uid, p := range n.pods {
 		use := n.Pods[uid]
 		if p.now != p.last {

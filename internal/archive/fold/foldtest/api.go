@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
@@ -94,7 +96,7 @@ func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind str
 	switch {
 	case q == nil:
 		return nil, ""
-	case q.last:
+	case q.last, q.samples:
 		kind = "vector"
 	default:
 		kind = "matrix"
@@ -161,6 +163,8 @@ func (a API) results(q *query, at time.Time) []result {
 			results = append(results, result{Metric: map[string]string{q.by: by}, Value: value(at, 1)})
 		case q.times:
 			results = append(results, result{Metric: labels, Value: value(at, float64(within[len(within)-1].Time)/1000)})
+		case q.samples:
+			results = append(results, result{Metric: labels, Value: value(at, float64(len(within)))})
 		case q.last:
 			results = append(results, result{Metric: labels, Value: value(at, within[len(within)-1].Value)})
 		default:
@@ -175,13 +179,15 @@ func (a API) results(q *query, at time.Time) []result {
 
 func value(at time.Time, v float64) *sample { return &sample{at.UnixMilli(), v} }
 
-// query is a selector with a window, such as m[1h]. It may be nested in last_over_time, and in group or count.
+// query is a selector with a window, such as m[1h]. It may be nested in last_over_time or count_over_time, and in group
+// or count.
 type query struct {
 	times    bool // the values are the times of samples
 	count    bool
 	group    bool
 	by       string // name of the label; empty if there is none
 	last     bool
+	samples  bool   // the values are the numbers of samples
 	metric   string // empty if any metric matches
 	matchers []matcher
 	window   time.Duration
@@ -212,7 +218,7 @@ func (e *expression) matches(value string) bool {
 }
 
 var (
-	form  = regexp.MustCompile(`^((?:group|count)(?: by \((\w+)\) )?\()?(last_over_time\()?([\w:]*)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
+	form  = regexp.MustCompile(`^((?:group|count)(?: by \((\w+)\) )?\()?((?:last|count)_over_time\()?([\w:]*)(?:\{(.*)\})?\[(\w+)\]\)*$`)
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
@@ -245,18 +251,16 @@ func parsed(text string) *query {
 	if m == nil {
 		return nil
 	}
-	window := m[6]
-	if days, ok := strings.CutSuffix(window, "d"); ok {
-		n, _ := strconv.Atoi(days)
-		window = strconv.Itoa(24*n) + "h"
+	window, err := model.ParseDuration(m[6])
+	if err != nil {
+		return nil
 	}
-	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != "", times: times, metric: m[4]}
+	q := &query{
+		count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: strings.HasPrefix(m[3], "last"), samples: strings.HasPrefix(m[3], "count"), times: times,
+		metric: m[4], window: time.Duration(window),
+	}
 	if m[4] != "" {
 		q.matchers = append(q.matchers, matcher{label: "__name__", values: compiled(m[4])})
-	}
-	var err error
-	if q.window, err = time.ParseDuration(window); err != nil {
-		return nil
 	}
 	for _, x := range match.FindAllStringSubmatch(m[5], -1) {
 		values, err := strconv.Unquote(x[3])

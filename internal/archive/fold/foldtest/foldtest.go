@@ -17,36 +17,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Store contains the samples of series, by the labels of the series.
+// Store contains series. Each has its samples sorted by time.
 type Store struct {
-	labels  map[string]fold.Labels
-	samples map[string][]fold.Sample
-	index   index
-}
-
-// index contains the sorted keys of the series of each metric, and of all series.
-type index struct {
-	sync.Mutex
-	keys map[string][]string
+	all   map[string]*fold.Series
+	mu    sync.Mutex
+	index map[string][]*fold.Series // sorted series of each metric, and of all metrics
 }
 
 // NewStore returns an empty store.
-func NewStore() *Store {
-	return &Store{labels: make(map[string]fold.Labels), samples: make(map[string][]fold.Sample)}
-}
+func NewStore() *Store { return &Store{all: make(map[string]*fold.Series)} }
 
-// series returns the sorted keys of the series of a metric, or of all series for an empty name.
-func (s *Store) series(metric string) []string {
-	s.index.Lock()
-	defer s.index.Unlock()
-	if len(s.index.keys[""]) != len(s.samples) {
-		s.index.keys = map[string][]string{"": slices.Sorted(maps.Keys(s.samples))}
-		for _, key := range s.index.keys[""] {
-			name := s.labels[key].Metric()
-			s.index.keys[name] = append(s.index.keys[name], key)
+// series returns the sorted series of a metric, or all series for an empty name.
+func (s *Store) series(metric string) []*fold.Series {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.index[""]) != len(s.all) {
+		s.index = make(map[string][]*fold.Series)
+		for _, key := range slices.Sorted(maps.Keys(s.all)) {
+			one := s.all[key]
+			s.index[""], s.index[one.Labels.Metric()] = append(s.index[""], one), append(s.index[one.Labels.Metric()], one)
 		}
 	}
-	return s.index.keys[metric]
+	return s.index[metric]
 }
 
 // Labels returns labels, sorted by name, from pairs of names and values.
@@ -70,18 +62,24 @@ func keyOf(labels fold.Labels) string {
 
 // Add stores a sample. The labels are pairs of names and values.
 func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string) {
-	labels := Labels(metric, pairs...)
+	s.add(Labels(metric, pairs...), fold.Sample{Time: at.UnixMilli(), Value: value})
+}
+
+// add stores samples of a series.
+func (s *Store) add(labels fold.Labels, samples ...fold.Sample) {
 	key := keyOf(labels)
-	s.labels[key] = labels
-	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
+	if s.all[key] == nil {
+		s.all[key] = &fold.Series{Labels: labels}
+	}
+	s.all[key].Samples = append(s.all[key].Samples, samples...)
 }
 
 // each implements [record].
 func (s *Store) each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample)) {
-	for _, key := range s.series(q.metric) {
-		if q.selects(s.labels[key]) {
-			if found := between(s.samples[key], after, until); len(found) > 0 {
-				f(s.labels[key], found)
+	for _, one := range s.series(q.metric) {
+		if q.selects(one.Labels) {
+			if found := between(one.Samples, after, until); len(found) > 0 {
+				f(one.Labels, found)
 			}
 		}
 	}
@@ -143,9 +141,9 @@ func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end
 // Only returns the samples of the selected series.
 func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	some := NewStore()
-	for key, labels := range s.labels {
-		if of(labels) {
-			some.labels[key], some.samples[key] = labels, s.samples[key]
+	for key, one := range s.all {
+		if of(one.Labels) {
+			some.all[key] = one
 		}
 	}
 	return some

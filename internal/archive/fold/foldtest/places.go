@@ -159,14 +159,29 @@ func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
 }
 
+// come puts a board into a slot, and records that it arrived, returned or moved.
+func (p *Places) come(b *drawnBoard, s *drawnSlot, minute int) {
+	event, start := "moved", "moved"
+	switch b.last {
+	case nil:
+		event, start = "arrived", "seen"
+	case s:
+		event, start = "returned", "returned"
+	}
+	p.event(minute, event, b, s, b.last, s.occupant)
+	p.enter(b, s, minute, start)
+}
+
 // leave removes a board from its slot at a minute, and ends the board's stay with a reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
-	p.end(b, minute, end)
+	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
 }
 
-func (p *Places) end(b *drawnBoard, minute int, end string) {
-	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
+// vanish removes a board from its slot, and records the reason as an event at its last scrape.
+func (p *Places) vanish(b *drawnBoard, minute int, end string) {
+	p.event(minute-1, end, b, b.last, nil, nil)
+	p.leave(b, minute, end)
 }
 
 // away removes a board from its slot without ending the board's stay.

@@ -56,20 +56,17 @@ func (f *Fleet) truth() map[string]int64 {
 
 // Scale multiplies all samples of a metric from a moment on.
 func (s *Store) Scale(metric string, by float64, from time.Time) {
-	for key, labels := range s.labels {
-		if labels.Metric() != metric {
-			continue
-		}
-		for i, x := range s.samples[key] {
+	for _, one := range s.series(metric) {
+		for i, x := range one.Samples {
 			if x.Time >= from.UnixMilli() {
-				s.samples[key][i].Value *= by
+				one.Samples[i].Value *= by
 			}
 		}
 	}
 }
 
 // sumForm matches a query that sums the values of a rule, either at a moment or over the hours of a window.
-var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
+var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?((?:last|count)_over_time\(.*?\[\w+\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 // sum is a parsed sum.
 type sum struct {
@@ -86,7 +83,7 @@ func parseSum(text string) *sum {
 		return nil
 	}
 	seconds, _ := strconv.Atoi(m[4])
-	s := &sum{strings.Split(m[1], ", "), time.Duration(seconds) * time.Second, math.Inf(1), parsed(strings.Replace(m[3], "[59m]", "[3540s]", 1))}
+	s := &sum{strings.Split(m[1], ", "), time.Duration(seconds) * time.Second, math.Inf(1), parsed(m[3])}
 	if m[5] != "" {
 		s.below, _ = strconv.ParseFloat(strings.TrimPrefix(m[5], " < "), 64)
 	}
@@ -130,26 +127,22 @@ func (a API) sums(s *sum, at time.Time) []result {
 
 // Double adds a copy of a metric's samples with another value for a label.
 func (s *Store) Double(metric, label, value string) {
-	for key, labels := range s.labels {
-		if labels.Metric() != metric || labels.Get(label) == value {
-			continue
-		}
-		other := slices.Clone(labels)
+	for _, one := range s.series(metric) {
+		other := slices.Clone(one.Labels)
 		for i := range other {
 			if other[i].Name == label {
 				other[i].Value = value
 			}
 		}
-		added := fmt.Sprint(other)
-		s.labels[added], s.samples[added] = other, slices.Clone(s.samples[key])
+		s.add(other, one.Samples...)
 	}
 }
 
 // Remove removes the samples at a moment from all metrics with a prefix.
 func (s *Store) Remove(prefix string, at time.Time) {
-	for key, labels := range s.labels {
-		if strings.HasPrefix(labels.Metric(), prefix) {
-			s.samples[key] = slices.DeleteFunc(s.samples[key], func(x fold.Sample) bool { return x.Time == at.UnixMilli() })
+	for _, one := range s.all {
+		if strings.HasPrefix(one.Labels.Metric(), prefix) {
+			one.Samples = slices.DeleteFunc(one.Samples, func(x fold.Sample) bool { return x.Time == at.UnixMilli() })
 		}
 	}
 }

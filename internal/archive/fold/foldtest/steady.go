@@ -195,10 +195,6 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 // Store returns all samples.
 func (s Steady) Store() *Store {
 	all := NewStore()
-	s.each(&query{}, s.Start, s.End, func(labels fold.Labels, samples []fold.Sample) {
-		key := keyOf(labels)
-		all.labels[key] = labels
-		all.samples[key] = append(all.samples[key], samples...)
-	})
+	s.each(&query{}, s.Start, s.End, func(labels fold.Labels, samples []fold.Sample) { all.add(labels, samples...) })
 	return all
 }
