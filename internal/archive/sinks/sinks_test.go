@@ -171,6 +171,7 @@ func TestSecrets(t *testing.T) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'", `\`} {
 		for _, form := range []string{
 			"postgres://archive:%s@127.0.0.1:1/db", "postgres://archive:%s@127.0.0.1:port/db", "postgres://archive@127.0.0.1:1/db?password=%s", "postgres:archive:%s@127.0.0.1",
+			"postgres://archive@127.0.0.1:1/db?connect_timeout=%s", "mysql://archive:1/%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?parseTime=%s", "mysql://archive@127.0.0.1:port/db?x=%s",
 			"mysql://archive:%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?tls=%s", "mysql://archive@127.0.0.1:1/db?%s=1&password-file=/none",
 			"s3://key:%s@bucket/p?endpoint=http://127.0.0.1:1", "s3://bucket/p?secret=%s", "s3://bucket/p?%s", "s3://bucket/p?endpoint=http://key:%s@127.0.0.1:1",
 			"https://user:%s@127.0.0.1:1/p", "https://127.0.0.1:1/p?token=%s", "https://127.0.0.1:1/p#token=%s", "https://127.0.0.1:1/hooks/%s", "https://127.0.0.1:1/p#batch=%s",
