@@ -68,37 +68,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestGrams checks intensities by zone and time, with our column names and with the column names of Electricity Maps.
-func TestGrams(t *testing.T) {
-	ours := read(t, factors.Files{Zones: "east=DE,west=FR", Carbon: file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n")})
-	maps := read(t, factors.Files{Carbon: file(t, "\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
-		"2026-10-01 00:00:00,Germany,Germany,DE,250,300\n2026-10-01 01:00:00,Germany,Germany,DE,350,400\n")})
-	for _, tt := range []struct {
-		f       factors.Factors
-		cluster string
-		hour    string
-		want    float64
-		known   bool
-	}{
-		{ours, "east", "2026-10-01T23:00:00Z", 300, true},
-		{ours, "east", "2026-10-02T00:00:00Z", 0, false},
-		{ours, "west", "2026-10-20T00:00:00Z", 50, true},
-		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // the row has no end
-		{ours, "north", "2026-10-01T00:00:00Z", 0, false},
-		{maps, "east", "2026-10-01T00:00:00Z", 300, true},
-		{maps, "east", "2026-10-01T01:00:00Z", 400, true},
-		{maps, "east", "2026-10-01T02:00:00Z", 0, false},
-		{maps, "east", "2026-09-30T23:00:00Z", 0, false},
-	} {
-		got, known := tt.f.Grams(factors.Use{Cluster: tt.cluster, Hour: at(tt.hour), Energy: 3_600_000_000})
-		if known != tt.known || known && got != tt.want {
-			t.Errorf("%s, %s: %v, %v, want %v, %v", tt.cluster, tt.hour, got, known, tt.want, tt.known)
-		}
-	}
-}
-
-// TestIntensities checks for how long a row is valid. As in prices, empty cells match everything. A row in a file with
-// hourly data is valid for an hour, so gaps can be detected.
+// TestIntensities checks intensities by zone and time, and for how long a row is valid. Empty cells match everything, as
+// in prices. A row in a file with hourly data is valid for an hour, so that gaps are known.
 func TestIntensities(t *testing.T) {
 	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	series := func(texts ...string) string {
@@ -113,6 +84,9 @@ func TestIntensities(t *testing.T) {
 		zones string
 		want  map[string]float64 // intensity by time; -1 if unknown
 	}{
+		"our columns":       {"from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n", "east=DE,west=FR", map[string]float64{"2026-10-01T23": 300, "2026-10-02T00": -1}},
+		"another zone":      {"from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n", "west=FR", map[string]float64{"2026-10-01T23": -1}},
+		"Electricity Maps":  {"\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-10-01 00:00:00,Germany,Germany,DE,250,300\n", "", map[string]float64{"2026-09-30T23": -1, "2026-10-01T00": 300, "2026-10-01T01": -1}},
 		"no dates":          {"grams_per_kwh,from\n300,\n", "", map[string]float64{"2001-01-01T00": 300, "2026-10-01T00": 300}},
 		"no zone":           {"from,zone,grams_per_kwh\n,,300\n2026-10-02,DE,100\n,FR,50\n", "east=DE,west=FR", map[string]float64{"2026-10-01T23": 300, "2026-10-02T00": 100}},
 		"an exception":      {"from,until,grams_per_kwh\n,,300\n2026-10-02,2026-10-03,100\n", "", map[string]float64{"2026-10-01T23": 300, "2026-10-02T23": 100, "2026-10-03T00": 300}},
