@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -39,14 +38,14 @@ func valueOf(c *table.Charge, dimension string) string {
 	if name, ok := labelOf(dimension); ok {
 		return table.LabelIn(c.Labels, name)
 	}
-	return books.Text(c, dimension)
+	return *c.Text(dimension)
 }
 
 // setValue sets the value of a dimension in a charge.
 func setValue(c *table.Charge, dimension, value string) {
 	name, ok := labelOf(dimension)
 	if !ok {
-		books.SetText(c, dimension, value)
+		*c.Text(dimension) = value
 		return
 	}
 	if c.Labels != "" {

@@ -131,15 +131,3 @@ func fieldsOf[T any](field func(name string) (table.Field[T], bool), names []str
 	}
 	return all
 }
-
-// Text returns the value of a text column.
-func Text(c *table.Charge, column string) string {
-	f, _ := table.ChargeField(column)
-	return *f.Text(c)
-}
-
-// SetText sets the value of a text column.
-func SetText(c *table.Charge, column, text string) {
-	f, _ := table.ChargeField(column)
-	*f.Text(c) = text
-}

@@ -29,7 +29,18 @@ func hour(cluster string, n int) *table.Hour {
 			table.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2, Estimated: 7, Busy: 1},
 			table.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
 	}
+	g := &h.GPUs[0] // the other GPU has unknown numbers of errors
+	g.DRAMUncorrectable, g.LifetimeUncorrectable, g.Thermal, g.RecoveryAction = new(int64(5)), new(int64(0)), new(int64(1500)), "reboot"
 	return sinktest.Complete(h)
+}
+
+// rowsOf returns the GPUs of an hour as they are read.
+func rowsOf(cluster string, n int) []table.GPU {
+	h := hour(cluster, n)
+	for i := range h.GPUs {
+		h.GPUs[i].Cluster, h.GPUs[i].Hour = cluster, h.Start
+	}
+	return h.GPUs
 }
 
 // hoursOf returns the first n hours of the cluster east.
@@ -70,12 +81,13 @@ func TestStatement(t *testing.T) {
 			if diff := cmp.Diff(first[gpus], st); diff != "" {
 				t.Errorf("%s differs from %s (-want +got):\n%s", kind, bookstest.Kinds[0], diff)
 			}
-			xids := int64(0)
-			for _, g := range st.Rows {
-				xids += g.XIDs["79"]
+			if len(st.Hours) != 25 || len(st.Rows) != 25*gpus || len(st.Charges) != 50 {
+				t.Fatalf("%s, %d GPUs: %d hours, %d rows, %d charges", kind, gpus, len(st.Hours), len(st.Rows), len(st.Charges))
 			}
-			if len(st.Hours) != 25 || len(st.Rows) != 25*gpus || len(st.Charges) != 50 || xids != int64(50*gpus) {
-				t.Errorf("%s, %d GPUs: %d hours, %d rows with %d errors, %d charges", kind, gpus, len(st.Hours), len(st.Rows), xids, len(st.Charges))
+			for i, want := range rowsOf("east", 1)[2-gpus:] {
+				if diff := cmp.Diff(want, st.Rows[i].GPU); diff != "" {
+					t.Errorf("%s, %d GPUs: row %d (-want +got):\n%s", kind, gpus, i, diff)
+				}
 			}
 			checked(t, kind, st, 25, 25)
 			of.By = of.By[1:]

@@ -105,12 +105,9 @@ func (r *rows) levels(series map[string][]Series) {
 	memories := make(map[string]int64)
 	for _, s := range latest(series[eccErrors]) {
 		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) && s.Labels.Get("error") == "uncorrectable" {
-			memories[s.Labels.Get("memory")] = int64(n)
-			total := int64(0)
-			for _, n := range memories {
-				total += n
-			}
-			r.at(gpuOf(s.Labels)).LifetimeUncorrectable = &total
+			g, memory := r.at(gpuOf(s.Labels)), s.Labels.Get("memory")
+			increase(&g.LifetimeUncorrectable, int64(n)-memories[memory])
+			memories[memory] = int64(n)
 		}
 	}
 }

@@ -98,6 +98,12 @@ var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool
 // It returns false if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
+// Text returns a pointer to the text of a charge in a column.
+func (c *Charge) Text(column string) *string {
+	f, _ := ChargeField(column)
+	return f.Text(c)
+}
+
 // Charges contains one row per pod, unit or reason for each GPU and hour. The rows of a GPU and hour add up to the
 // GPU's energy in the hour.
 var Charges = build("charges", "a part of the energy that one GPU used in one hour. The part is charged to a pod or to a unit outside pods, or is unattributed for a reason", chargeKey,
