@@ -170,7 +170,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team; used if charges are read from a store, without --books")
 	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
 	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
-	fs.TextVar(&o.Since, "since", o.Since, "length of `time` to read, until the end")
+	fs.TextVar(&o.Since, "since", o.Since, "length of the `time` range to read, which ends at --to")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")
 	if c.several {
