@@ -151,7 +151,7 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether the first n arguments are names and not flags.
+// named reports whether the first n arguments are names. A name is not a flag.
 func named(args []string, n int) bool {
 	return len(args) >= n && !slices.ContainsFunc(args[:n], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
@@ -213,8 +213,8 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo adds the URL of a sink. For accept, the value may also be the end of the last hour. A time begins with a digit,
-// and a URL begins with a letter.
+// setTo adds the URL of a sink. For accept, the value may also be the end of the hours. Times begin with a digit, and
+// URLs begin with a letter.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		c.urls = append(c.urls, text)

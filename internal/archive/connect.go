@@ -27,8 +27,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return f.recall(ctx)
 }
 
-// recall reads the clusters from the manifest, so that the filer still expects a cluster that the
-// store lost before this program started.
+// recall reads the clusters from the manifest. If the store lost a cluster before this program started, the filer still
+// expects this cluster.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
 	if !ok {
@@ -71,7 +71,7 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	return &sinkError{err}
 }
 
-// works records that an access to the sink succeeded.
+// works records that the sink could be accessed.
 func (f *filer) works() {
 	f.metrics.up.WithLabelValues(f.Name).Set(1)
 	f.waits = false

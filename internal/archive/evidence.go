@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// grace is the time after the start of an hour for which a removed Node may still be listed.
+	// grace is the time after the start of an hour in which a removed Node may still be listed.
 	grace = 15 * time.Minute
-	// maxMove is the maximum time between an hour and the next reading of a board that moved.
+	// maxMove is the maximum time between an hour and the next reading of a moved board.
 	maxMove = 24 * time.Hour
-	// recent is the time for which a removed Node may still be in the newest samples of a store.
+	// recent is the time for which a removed Node may stay in the newest samples of a store.
 	recent = 10 * time.Minute
 )
 
-// The metrics that list Nodes come from kube-state-metrics and the reconciler. The leader of the reconcilers also
-// reports its leadership, in a series without a node. A Node counts as listed while one of the metrics below names
-// the Node.
+// A Node is listed while one of these metrics names it. They come from kube-state-metrics and the reconciler. The
+// leading reconciler also reports its leadership, in a series without a node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
@@ -35,7 +34,6 @@ var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledg
 // source is a target that lists Nodes, such as a shard of kube-state-metrics.
 type source struct{ job, instance string }
 
-// listing contains the Nodes that sources list in a window.
 type listing struct {
 	nodes    map[string]bool
 	by       map[source][]string
@@ -74,8 +72,8 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed earlier and is no longer listed. A source is evidence of a removal only if
-// it still lists another Node that it listed before. Otherwise the store may have lost the source or one of its shards.
+// removed reports whether a Node was listed earlier but is no longer listed. A source is evidence only if it still
+// lists another Node that it listed before. Otherwise the store may have lost the source or one of its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -88,8 +86,8 @@ func removed(node string, earlier, now *listing) bool {
 	return false
 }
 
-// explain finds the silent nodes of an hour that were removed or drained, or that lost all their
-// boards to other nodes. It also determines whether Nodes are listed in the hour.
+// explain finds the silent nodes that were removed or drained, or that lost all their boards to other nodes. It also
+// sets whether Nodes are listed in the hour.
 func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
 	silent := c.silent(c.before)
 	if len(silent) == 0 && !c.empty() {
@@ -112,8 +110,7 @@ func (a *archive) explain(ctx context.Context, cluster string, c *coverage) erro
 	return nil
 }
 
-// allGone reports whether a cluster has no samples after an hour because all its nodes were removed
-// or drained.
+// allGone reports whether all nodes of a cluster were removed or drained, so that it has no samples after an hour.
 func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	end := c.start.Add(time.Hour)
 	until := end.Add(time.Hour)
@@ -174,7 +171,7 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, in 
 	return drained, nil
 }
 
-// moved returns the silent nodes that lost all their boards to other nodes during the hour or the day after it.
+// moved returns silent nodes that lost all their boards to other nodes, in the hour or the day after it.
 func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
 	if len(silent) == 0 {
 		return nil, nil
@@ -201,7 +198,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	return vacated(boards, later), nil
 }
 
-// vacated returns the nodes that lost all their boards: each board was read later, and only on other nodes.
+// vacated returns nodes that lost all their boards. Each board was read later, and only on other nodes.
 func vacated(boards, later []store.Place) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, b := range boards {

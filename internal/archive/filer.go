@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// sinkTimeout limits one call of a sink.
+	// sinkTimeout limits each call of a sink.
 	sinkTimeout = 10 * time.Minute
 	// minJobDelay and maxJobDelay limit the delay of the next attempt after an hour was refused.
 	minJobDelay, maxJobDelay = time.Minute, 30 * time.Minute
 )
 
-// job is an hour to file.
 type job struct {
 	hour time.Time
 	// If again is set, the hour is read even if it is already filed.
@@ -32,33 +31,30 @@ type job struct {
 	done  bool
 }
 
-// later delays a job after a failed attempt.
 func (j *job) later(now time.Time) {
 	j.delay = backoff(j.delay, minJobDelay, maxJobDelay)
 	j.due = now.Add(j.delay)
 }
 
-// backoff returns the delay after another failure.
+// backoff returns the delay after one more failure.
 func backoff(delay, shortest, longest time.Duration) time.Duration {
 	return min(max(2*delay, shortest), longest)
 }
 
-// A filer files hours in one sink. The filers of an archive run at the same time, so a slow sink
-// does not delay the others.
+// A filer files hours in one sink. The filers run at the same time, so a slow sink does not delay the others.
 type filer struct {
 	*archive
 	sinks.Place
 	sink sink // nil while the sink is not open
-	// pusher sends the events of the boards in this sink, or is nil. fresh is set if hours changed
-	// since the last call of pusher.
+	// pusher sends the events of the boards in this sink; it may be nil. fresh is set if hours changed since the last
+	// push.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked maps each cluster with a changed chain to the places that received no checkpoint since
-	// the change.
+	// linked contains the clusters with changed chains. For each cluster it lists the places that have not yet received
+	// a checkpoint of the change.
 	linked map[string][]string
 	jobs   []*job
-	// seen contains the span of hours in which each cluster had boards. newest contains the newest
-	// filed hour of each cluster.
+	// seen contains the hours in which each cluster had boards. newest contains the newest filed hour of each cluster.
 	seen   map[string]table.Span
 	newest map[string]time.Time
 	// located contains the GPUs of the hour that is being filed.
@@ -87,8 +83,7 @@ func (f *filer) add(first, last, now time.Time) {
 	}
 }
 
-// once files all hours. It returns an error if the store fails, because without the store no hour
-// can be filed in any sink.
+// once files all hours. It returns an error if the store fails, because no hour can be filed without the store.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
@@ -97,8 +92,8 @@ func (f *filer) once(ctx context.Context) error {
 	return nil // the error is already logged
 }
 
-// round runs the jobs that are due. It ends early if the sink fails or the store fails. Refused
-// jobs run again in a later round.
+// round runs the jobs that are due. It ends early if the sink or the store fails. Refused jobs run again in a later
+// round.
 func (f *filer) round(ctx context.Context) error {
 	defer func() {
 		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
@@ -129,8 +124,7 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do files an hour of all clusters. It first opens the sink if necessary. If the hour is refused
-// for some clusters, it is filed for the others.
+// do files an hour for all clusters, except clusters for which the hour is refused. It opens the sink if necessary.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -160,8 +154,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour. It also returns the clusters that had
-// boards before, because samples of these clusters may be missing.
+// clusters returns the clusters with boards in an hour. It also returns clusters that had boards before, because their
+// samples may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
@@ -182,7 +176,7 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 	return found, nil
 }
 
-// rejection returns the refusal for an hour that the sink rejects.
+// rejection returns the refusal if the sink rejects an hour.
 func (f *filer) rejection(err error) error {
 	if of, ok := errors.AsType[*sinkError](err); ok {
 		err = of.error
@@ -190,7 +184,6 @@ func (f *filer) rejection(err error) error {
 	return &refusal{error: fmt.Errorf("the sink %s rejects the hour: %w", f.Name, err)}
 }
 
-// refuse records a refused hour.
 func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	f.failed.Store(true)
 	f.summary.refuse(err)
@@ -198,7 +191,7 @@ func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	return err
 }
 
-// file files an hour of a cluster, unless it is already in the sink.
+// file files an hour of a cluster. It skips an hour that is already in the sink.
 func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	before, err := f.filed(ctx, cluster, j.hour)
 	if err != nil {
@@ -241,13 +234,11 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	return nil
 }
 
-// skip records that an hour was already filed.
 func (f *filer) skip(cluster string, hour time.Time) {
 	f.summary.skipped++
 	f.has(cluster, hour)
 }
 
-// has records that an hour is filed.
 func (f *filer) has(cluster string, hour time.Time) {
 	f.found.Store(true)
 	if hour.After(f.newest[cluster]) {
@@ -267,7 +258,7 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return filed, nil
 }
 
-// checkFiled removes the digest of a filed hour if the rows in the sink differ from the manifest.
+// checkFiled removes the digest of a filed hour if its rows differ from the manifest. The hour is then filed again.
 func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
 	c, ok := f.sink.(checker)
 	if !ok || *filed == (table.Filed{}) {
@@ -283,7 +274,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// maxAbsence is the time for which the nodes of the last filed hour are still expected.
+// maxAbsence is the maximum age of a filed hour whose nodes are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
 // nodes returns the nodes in the last filed hour of a cluster within a period. The period excludes
@@ -302,7 +293,7 @@ func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time
 	return nodes, nil
 }
 
-// write writes an hour. The hours of a closed month are corrected and not replaced.
+// write writes an hour. If the month is closed, it writes corrections.
 func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -320,8 +311,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report exports the number of hours that are left to file. The number is unknown while another
-// replica files the hours.
+// report exports how many hours are left to file. The number is unknown while another replica files the hours.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -337,8 +327,7 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the time at which the partitions of the sink end. It does so only if an
-// administrator must create new partitions.
+// measure exports the end of the sink's partitions, if an administrator must create new partitions.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

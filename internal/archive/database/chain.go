@@ -13,7 +13,7 @@ import (
 // SignWith sets the key that signs the chain. Without a key there is no chain.
 func (d *Database) SignWith(s *chain.Signer) { d.signer = s }
 
-// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
+// Head returns the last entry in the chain of a cluster. If the chain is empty, it returns the zero entry.
 func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ? and sequence = (select max(sequence) from {chain} where cluster = ?)", cluster, cluster))
 	if err != nil || len(rows) == 0 {
@@ -22,8 +22,7 @@ func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) 
 	return table.EntryIn(rows[0]), nil
 }
 
-// chains reports whether the hours of a cluster are entered in a chain. It returns an error if the cluster has a chain
-// but there is no key.
+// chains reports whether the cluster has a chain. It returns an error if there is a chain but no key.
 func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) {
 	if t.signer != nil {
 		return true, nil
@@ -36,7 +35,7 @@ func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) 
 }
 
 // link appends entries to the chain of a cluster. Programs that append to the same chain wait for each other. The first
-// call for a cluster also appends entries for the hours that are already filed.
+// call also appends entries for hours that are already filed.
 func (t *transaction) link(ctx context.Context, cluster string, entries ...table.Entry) error {
 	if on, err := t.chains(ctx, cluster); err != nil || !on {
 		return err
@@ -61,8 +60,7 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the filed hours of a cluster, except the hours for which the argument except
-// contains an entry.
+// adopt returns entries for the filed hours of a cluster. It omits hours with an entry in except.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {
@@ -88,8 +86,8 @@ func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns a cluster's rows in a table from one moment until another, which is excluded. A zero moment means no
-// limit.
+// between returns the rows of a cluster in a table, from one time up to, but not including, another. A zero time means
+// no limit.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)
 	if !from.IsZero() {

@@ -1,5 +1,4 @@
-// Package database writes the archive to a SQL database and reads it from there. See [Dialect] for the kinds of
-// databases.
+// Package database writes the archive to an SQL database, and reads it. See [Dialect] for the kinds of databases.
 package database
 
 import (
@@ -27,8 +26,8 @@ type Database struct {
 	signer  *chain.Signer // nil if there is no chain
 }
 
-// Open connects to the database, and creates or updates the tables. The password comes from the password file if there
-// is one, and otherwise from the URL.
+// Open connects to the database, and creates or updates the tables. The password comes from the password file or, if
+// there is none, from the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
 	if err != nil {
@@ -66,7 +65,7 @@ func (d *Dialect) reader(db *sql.DB) Reader {
 // Close closes the connections.
 func (r *Reader) Close() error { return r.db.Close() }
 
-// anHour is the condition that selects the rows of an hour.
+// anHour is the condition for the rows of an hour.
 func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
@@ -80,8 +79,8 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last hour that is filed for a cluster within a period. The period excludes
-// its end.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster. It considers the hours from one time up to,
+// but not including, another.
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -104,7 +103,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of some clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except those of the given clusters.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -133,8 +132,8 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 	return charges, nil
 }
 
-// Replace files an hour, and replaces its earlier rows. It also removes the corrections of the hour, because the new
-// charges contain them.
+// Replace files an hour in place of its earlier rows. It removes the corrections of the hour, because the new charges
+// contain them.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, append(slices.Clone(table.Data), table.Corrections)...)
 }
@@ -144,8 +143,8 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }
 
-// file replaces the rows of an hour in the given tables and in the manifest, and updates the sums
-// of its day. Programs that file hours of the same day wait for each other.
+// file replaces the rows of an hour in the given tables and in the manifest. Then it updates the sums of the day.
+// Programs that file hours of the same day wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the daily sums of a cluster in a range of days, which excludes its end.
+// sumDays replaces the sums of a cluster for a range of days. The range excludes its end.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
@@ -48,7 +48,7 @@ func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	return nil
 }
 
-// sum returns a statement that inserts the daily sums of the hours that meet a condition.
+// sum returns a statement that inserts the daily sums of some hours. A condition selects the hours.
 func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	insert := SQL("insert into {" + of.Name + "} (" + strings.Join(of.Names(), ", ") + ")\n")
 	if of.Name == table.Days.Name {
@@ -57,7 +57,7 @@ func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	return insert.Join(d.sumPlaces(where))
 }
 
-// sumCharges returns a query for the rows of [table.Days] that summarize the hours that meet a condition.
+// sumCharges returns a query for rows of [table.Days]. A condition selects the hours that it sums up.
 func (d *Dialect) sumCharges(where *Statement) *Statement {
 	texts := table.Days.Of(table.Text) // the cluster is the first key
 	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
@@ -79,8 +79,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		Add("\n) as billed group by " + strings.Join(group, ", "))
 }
 
-// sumPlaces returns a query for the rows of [table.GPUDays] that summarize the hours that meet a condition. A row ends
-// when the GPU moves to another place or has no row in the next hour.
+// sumPlaces returns a query for rows of [table.GPUDays]. A condition selects the hours that it sums up. A row ends when
+// the GPU moves to another place or is missing in the next hour.
 func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	places := table.GPUDays.Of(table.Text)[1:]
 	var same, values []string
@@ -103,7 +103,7 @@ func (d *Dialect) sumPlaces(where *Statement) *Statement {
 		Add("\n) as runs group by uuid, run, scraped, cluster, " + day)
 }
 
-// fill returns a script that inserts the daily sums of all days if a table of sums is empty.
+// fill returns a script that fills empty tables of daily sums.
 func (d *Dialect) fill() string {
 	b := strings.Builder{}
 	for _, of := range table.Summaries {
@@ -118,8 +118,8 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up each day again if its sums differ from its hours, because an hour is missing, was changed or was
-// deleted. A version without daily sums may have filed the hours, or an administrator may have deleted hours.
+// repair adds up a day again if its sums differ from its hours. Such a difference arises if a version without daily
+// sums files an hour, or if an administrator deletes one.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{

@@ -10,15 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Dialect is a kind of database. It contains everything that differs between kinds of databases. A
-// new kind is a value in its own file, an entry in [Dialects], and a folder of migrations. The rest
-// of this package is the same for all dialects.
+// Dialect is a kind of database. Everything that differs between databases belongs here. A new kind needs a value in
+// its own file, an entry in [Dialects], and a folder of migrations.
 type Dialect struct {
 	// Name identifies the kind in commands. Its folder of migrations has the same name.
 	Name string
 
-	// connector returns the driver's connector for a URL. The password in a password file replaces the password in the
-	// URL. Errors from the connector contain no secrets.
+	// connector returns the connector of the driver for a URL. The password in a password file has precedence over the
+	// password in the URL. Errors from the connector contain no secrets.
 	connector func(url, passwordFile string, as access) (driver.Connector, error)
 
 	// schema is the prefix of table names, such as "gpuledger.".
@@ -27,7 +26,7 @@ type Dialect struct {
 	parameter func(n int) string
 	// maxValues is the maximum number of values in an insert statement.
 	maxValues int
-	// skip inserts rows, but skips a row if its key exists.
+	// skip inserts rows. It skips rows whose keys exist.
 	skip insertion
 	// numbered is set if the primary key contains a row number, because names are too long for an index.
 	numbered bool
@@ -45,31 +44,29 @@ type Dialect struct {
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether an error means that the database rejects the values of rows.
 	rejects func(err error) bool
-	// rolledBack reports whether an error means that the database rolled back a transaction so that
-	// another transaction could continue. It is nil if there is only one writer.
+	// rolledBack reports whether an error means that the database rolled back a transaction in favour of another one.
+	// It is nil if there is only one writer.
 	rolledBack func(err error) bool
 
-	// addColumns returns the statements that add columns to a table if the table lacks them. space precedes the
-	// columns.
+	// addColumns returns the statements that add missing columns to a table. space precedes the columns.
 	addColumns func(name, space, columns string) string
-	// views translates the statements that create the views from the MySQL dialect.
+	// views translates the statements for the views from the MySQL dialect.
 	views func(text string) string
 	// fillDays returns a statement that inserts the sums of all days into an empty table, day by day. sum returns the
-	// statement that inserts the sums of the hours that meet a condition. fillDays is nil if one statement can insert all
+	// statement for the sums of some hours; a condition selects them. fillDays is nil if one statement can insert all
 	// sums.
 	fillDays func(name string, sum func(where string) string) string
 	// prelude is executed before the migrations.
 	prelude string
-	// statements splits a script into the texts that the driver executes.
+	// statements splits a script into statements that the driver can execute.
 	statements func(script string) []string
 	// print returns a script that an administrator can run, with partitions for the months between
 	// two moments.
 	print func(script string, from, until time.Time) string
-	// tables describes the tables in an error. command is the command that prints the script for an administrator.
+	// tables names the tables in an error. command prints the script for an administrator.
 	tables, command string
 }
 
-// Dialects contains all kinds of databases.
 var Dialects = []*Dialect{Postgres, MySQL, SQLite}
 
 // Named returns the dialect with the given name, or nil if there is none.
@@ -89,12 +86,11 @@ const (
 	read
 )
 
-// insertion describes an insert statement by its text before the name of the table and its text after the rows.
+// insertion describes an insert statement: the text before the name of the table, and the text after the rows.
 type insertion struct{ into, end string }
 
-// lock identifies a day of a cluster. Only one program changes this day at a time. A lock without a day identifies
-// the chain of the cluster. The zero lock is for changes of the schema. A transaction acquires the lock of a chain
-// last.
+// lock identifies a day of a cluster, which only one program changes at a time. A lock without a day is for the chain
+// of the cluster, and the zero lock is for changes of the schema. A transaction acquires the lock of a chain last.
 type lock struct {
 	cluster string
 	day     time.Time

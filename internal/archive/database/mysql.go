@@ -20,15 +20,14 @@ import (
 
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
-// The tables have no partitions. Months may be filed in any order, but MySQL can add partitions
-// only in chronological order, and each new partition alters the table. The primary key keeps the
-// rows of a cluster and hour together.
+// The tables have no partitions. Months may be filed in any order, but MySQL can add partitions only in chronological
+// order, and each new partition alters the table. The primary key keeps the rows of a cluster and hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
 	value:     asIs[any],
-	// "Insert ignore" also truncates texts that are too long, but texts of events are never too long. "On duplicate key
+	// "Insert ignore" truncates strings that are too long, but strings of events are never too long. "On duplicate key
 	// update" would require the update privilege.
 	skip:      insertion{into: "insert ignore into"},
 	numbered:  true,
@@ -66,8 +65,8 @@ deallocate prepare change_{table};
 `)
 }
 
-// badText is the error number for a text that the character set of its column cannot represent. The SQLSTATE of this
-// error is not specific.
+// badText is the error for a string that the character set of its column cannot represent. The SQLSTATE of this error
+// is not specific.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -119,8 +118,8 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 // lockTimeout is the maximum time to wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
-// Locks are shared by all databases of a server, and the name of a lock has at most 64 characters. So the name is a
-// hash that includes the name of the database.
+// All databases of a server share these locks, and a name has at most 64 characters. The name is therefore a hash that
+// includes the name of the database.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {

@@ -9,15 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// partitioned contains the tables that have a partition for each month. The other tables are small.
+// partitioned contains the large tables, which have a partition for each month.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths is the maximum number of months for which one call creates partitions. The time to plan a query grows
-// with the number of partitions, and an event can belong to any month. Rows of other months are in the default
-// partition.
+// maxNewMonths limits the months for which one call creates partitions. An event can belong to any month, but the time
+// to plan a query grows with the number of partitions. Rows of other months are in the default partition.
 const maxNewMonths = 2
 
-// partition is the partition of a table for one month. create is the statement that creates it.
+// partition is the partition of a table for a month. The statement create creates it.
 type partition struct{ name, create string }
 
 // partitions returns the partitions of tables for a month.
@@ -45,8 +44,8 @@ func createPartition(name string, month time.Time) string {
 end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))
 }
 
-// createPartitions creates the missing partitions of tables, for the newest of the given months.
-// Without the right to create partitions, rows stay in the default partition.
+// createPartitions creates missing partitions for the newest of the given months. If the role may not create
+// partitions, rows stay in the default partition.
 func (d *Database) createPartitions(ctx context.Context, months []time.Time, tables ...table.Table) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -82,7 +81,7 @@ func (d *Database) createOne(ctx context.Context, p partition) error {
 	}, lock{})
 }
 
-// mayCreate reports whether the role can create partitions and drop them.
+// mayCreate reports whether the role may create and drop partitions.
 func (d *Database) mayCreate(ctx context.Context) (bool, error) {
 	if d.creates == nil {
 		may, err := d.holds(ctx, "has_schema_privilege('gpuledger', 'create') and pg_has_role((select relowner from pg_class where oid = to_regclass('gpuledger.charges')), 'usage')")
@@ -100,8 +99,8 @@ func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	return found.Int == 1, err
 }
 
-// PartitionsEnd returns the start of the first month, from the current month on, for which a partition is missing. It
-// returns zero if the role can create partitions, or if the dialect has no partitions.
+// PartitionsEnd returns the start of the first month without a partition, from the current month on. It returns zero if
+// the role can create partitions, or if the dialect has none.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if !d.dialect.partitioned {
 		return time.Time{}, nil

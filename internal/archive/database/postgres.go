@@ -54,8 +54,8 @@ var Postgres = &Dialect{
 	command:    "schema",
 }
 
-// connectPostgres returns a connector for a URL of libpq. The URL may omit values that are set by
-// PGPASSWORD, PGPASSFILE and other variables of libpq.
+// connectPostgres returns a connector for a URL of libpq. The variables of libpq, such as PGPASSWORD and PGPASSFILE,
+// supply values that the URL omits.
 func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	config, err := parsePostgres(url)
 	if err != nil {
@@ -69,15 +69,15 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	return hidingConnector{stdlib.GetConnector(*config), url, config.Host}, nil
 }
 
-// parsePostgres returns the configuration of the driver for a URL. It replaces errors of the
-// driver, because they repeat the text that cannot be parsed, including its secrets.
+// parsePostgres returns the configuration of the driver for a URL. It replaces errors of the driver, because they
+// contain the URL with its secrets.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // this is the default of the driver
-			// Insert statements have many different texts, and the server would keep a prepared statement for each of these
-			// texts.
+			// The text of an insert statement depends on the number of rows. The server would keep a prepared statement
+			// for each text.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 		}
 		return config, nil
@@ -94,7 +94,7 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
 }
 
-// hidingConnector connects to a host. Its errors do not contain the secrets of the URL.
+// hidingConnector connects to a host. Its errors contain no secrets from the URL.
 type hidingConnector struct {
 	driver.Connector
 	url, host string
@@ -123,7 +123,7 @@ func lockPostgres(ctx context.Context, t *transaction, of lock) error {
 	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.day.Unix()))
 }
 
-// valuePostgres removes zero bytes from texts.
+// valuePostgres removes zero bytes from strings.
 func valuePostgres(value any) any {
 	if text, ok := value.(string); ok {
 		return strings.ReplaceAll(text, "\x00", "")
@@ -138,8 +138,8 @@ func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]
 	})
 }
 
-// createSchema creates an empty schema, unless it exists. It first checks whether the schema
-// exists, because "create schema if not exists" always requires the right to create a schema.
+// createSchema creates the schema if it is missing. It first checks this, because "create schema if not exists" always
+// requires the right to create a schema.
 const createSchema = `do $$ begin
   if to_regnamespace('` + schemaName + `') is null then
     create schema ` + schemaName + `;
@@ -152,7 +152,7 @@ func viewsPostgres(text string) string {
 	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
 }
 
-// fillDaysPostgres needs little memory even for years of data.
+// fillDaysPostgres needs little memory, even for years of data.
 func fillDaysPostgres(name string, sum func(where string) string) string {
 	return `do $$ declare start timestamptz; begin
   if not exists (select from ` + name + `) then

@@ -36,8 +36,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable returns the numbers of rows to prune, by cluster and month. For the manifest, prunable counts only the
-// rows of hours that are not pruned yet.
+// prunable returns how many rows can be pruned, by cluster and month. In the manifest it counts only hours that are not
+// pruned.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -78,8 +78,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// prune prunes a month of a cluster. Programs that file hours of the month wait until prune has
-// finished.
+// prune prunes a month of a cluster. Programs that file hours of this month wait.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {
@@ -109,8 +108,7 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.link(ctx, m.Cluster, sums)
 }
 
-// unpruned returns the manifest's rows for the hours of a month that are not pruned yet. In these rows, unpruned sets
-// the state to pruned.
+// unpruned returns the rows of the manifest for a month that are not pruned. It sets their state to pruned.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. Each day is
-// renamed in its own transaction, so the call can be repeated after a failure.
+// RenameCluster changes the name of a cluster in all its rows. It returns the number of renamed hours. Each day has its
+// own transaction, so the call can be repeated after a failure.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// Finally, the sums and the events of hours that are not filed are renamed.
+	// At the end, the sums are renamed, and the events of hours that are not filed.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	})
 }
 
-// renameSums changes the cluster of the monthly sums, and appends entries about the change to the chains of both names.
+// renameSums renames the monthly sums of a cluster. It appends entries about this to the chains of both names.
 func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	entries, err := t.entries(ctx, from, SQL(" and kind = ?", string(table.SumsEntry)))
 	if err != nil {
@@ -93,8 +93,7 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 	return t.link(ctx, to, renamed...)
 }
 
-// renameDay changes the cluster in the rows of the given hours, which all belong to one day. Programs that file these
-// hours wait until renameDay has finished.
+// renameDay renames the given hours of a day. Programs that file these hours wait.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
@@ -121,7 +120,7 @@ func (t *transaction) renameDay(ctx context.Context, from, to string, hours []ti
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// renameHour changes the cluster in the rows of an hour. last is the hour's last entry in the chain.
+// renameHour renames an hour. last is the last entry of the hour in the chain.
 func (t *transaction) renameHour(ctx context.Context, from, to string, last table.Entry, hour time.Time) (moves []chain.Move, err error) {
 	data := make(map[string][][]any)
 	for _, of := range append(slices.Clone(table.Chained), table.Hours) {
@@ -144,9 +143,8 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, last tabl
 	return moves, t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows changes the cluster in the rows of the given tables that meet a condition. It inserts and deletes rows,
-// because the role may lack the update privilege. If both clusters contain an event with the same key, it keeps one of
-// the two events.
+// renameRows renames the rows that meet a condition. It inserts new rows and deletes the old ones, because the role may
+// have no update privilege. If both clusters contain an event with the same key, it keeps one of them.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

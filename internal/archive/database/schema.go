@@ -19,9 +19,8 @@ import (
 //go:embed views.sql
 var views string
 
-// dateOf matches an expression for the date of a moment in the views. jsonValue and jsonPart match two functions of
-// MySQL that other dialects lack. The first function returns a JSON value as text, and the second returns it as
-// JSON.
+// dateOf matches the date of a time in the views. jsonValue and jsonPart match two functions of MySQL that other
+// dialects do not have: jsonValue returns a JSON value as text, and jsonPart returns it as JSON.
 var (
 	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
@@ -49,10 +48,10 @@ func (d *Dialect) Migrations() ([]Migration, error) {
 // addMissing precedes each column in a statement that adds columns.
 const addMissing = "add column if not exists "
 
-// addition matches a statement that adds missing columns to one or more tables. The files of all dialects have this notation.
+// addition matches a statement that adds missing columns. The files of all dialects use this notation.
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add returns the dialect's statements for an addition. Each table needs one or more statements.
+// add returns the statements of the dialect for an addition. Each table may need several statements.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder
@@ -103,8 +102,8 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements that run migrations, fill the daily sums and create the views. The statement that sets
-// the version comes last, so that an interrupted script is run again.
+// script returns the statements that run migrations, fill the daily sums and create the views. It sets the version
+// last, so that an interrupted script is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
@@ -120,8 +119,7 @@ func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	return d.print(d.script(migrations), from, until), nil
 }
 
-// migrate runs the migrations that the schema lacks. A role that cannot change tables can still use a schema of the
-// current version.
+// migrate runs the missing migrations. A role that may not change tables can use a schema of the current version.
 func (d *Database) migrate(ctx context.Context) error {
 	migrations, err := d.dialect.Migrations()
 	if err != nil {

@@ -102,8 +102,8 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// Columns returns the columns that the tables have in the database, as table.column. In an earlier version of the
-// schema, tables have fewer columns.
+// Columns returns the columns of all tables in the database, as table.column. Tables from an earlier version have fewer
+// columns.
 func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	all := make(map[string]bool)
 	err := s.Rows(ctx, SQL(s.dialect.columns), []table.Type{table.Text, table.Text}, func(row []table.Cell) bool {
@@ -113,7 +113,7 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the first value of a query with one column, or zero if there are no rows.
+// value returns the first value of a query with one column. If there are no rows, it returns zero.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err
@@ -137,7 +137,7 @@ func (s session) rows(ctx context.Context, of table.Table, where *Statement) (al
 	return all, err
 }
 
-// transaction is a running transaction, with its connection and its locks.
+// transaction is a running transaction with its locks.
 type transaction struct {
 	session
 	conn   *sql.Conn
@@ -151,13 +151,12 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts is the maximum number of times that a transaction is run if the database repeatedly rolls the
-// transaction back in favour of another transaction.
+// attempts limits how often a transaction is run. It is run again if the database rolls it back in favour of another
+// one.
 const attempts = 5
 
-// transaction runs a function in a transaction that holds locks. Programs that need one of these locks wait.
-// Transactions for different days can still deadlock. The database then rolls back one of the transactions, and this
-// transaction is run again.
+// transaction runs a function in a transaction that holds locks. Other programs that need one of these locks wait.
+// Transactions for different days can deadlock. The database then rolls back one of them, which is run again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -167,7 +166,7 @@ func (d *Database) transaction(ctx context.Context, do func(*transaction) error,
 	return err
 }
 
-// attempt runs a function in a transaction once.
+// attempt runs a function once in a transaction.
 func (d *Database) attempt(ctx context.Context, do func(*transaction) error, locks ...lock) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
@@ -215,7 +214,7 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows with insert statements. It numbers the rows if the dialect requires row numbers.
+// insertWith inserts rows with insert statements. If the dialect requires it, it numbers the rows.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SQLite is the dialect of SQLite. An address is the path of a file. Times are texts in the format [table.Format]. A
-// transaction locks the whole file, so no locks for days are needed.
+// SQLite is the dialect of SQLite. An address is the path of a file. Times are strings in the format [table.Format]. A
+// transaction locks the whole file, so days need no locks.
 var SQLite = &Dialect{
 	Name:      "sqlite",
 	connector: connectSQLite,
@@ -30,7 +30,7 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The time that the driver needs grows with the square of the number of values. The maximum is therefore far below
+	// The driver needs time that grows with the square of the number of values. The maximum is therefore far below
 	// SQLite's limit of 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
@@ -68,8 +68,8 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open opens the file. It retries, because two programs that create the file at the same time do not wait for each
-// other, even if a busy timeout is set.
+// open opens the file. It tries again after a failure, because two programs that create the file at the same time do
+// not wait for each other, even with a busy timeout.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
 		conn, err := f.Driver().Open(f.name)
@@ -106,7 +106,7 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// These parts of the views differ in SQLite, which cannot replace a view and has no type for times.
+// SQLite needs other forms of these parts of the views. It cannot replace a view and has no type for times.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

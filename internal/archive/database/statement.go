@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Statement is an SQL statement, or a part of one. In its text, {name} stands for a table, and each ? for a value or a
-// list of values.
+// Statement is an SQL statement or a part of one. In its text, {name} stands for a table, and ? for a value or a list
+// of values.
 type Statement struct {
 	text   strings.Builder
 	values []any
@@ -19,7 +19,6 @@ type Statement struct {
 // SQL returns a statement with the given text and values.
 func SQL(text string, values ...any) *Statement { return new(Statement).Add(text, values...) }
 
-// Add adds a text with its values.
 func (s *Statement) Add(text string, values ...any) *Statement {
 	for _, value := range values {
 		before, after, _ := strings.Cut(text, "?")
@@ -31,14 +30,12 @@ func (s *Statement) Add(text string, values ...any) *Statement {
 	return s
 }
 
-// Join adds another statement.
 func (s *Statement) Join(other *Statement) *Statement {
 	s.text.WriteString(other.text.String())
 	s.values = append(s.values, other.values...)
 	return s
 }
 
-// list returns the values of a list, or a single value.
 func list(value any) (all []any) {
 	switch of := value.(type) {
 	case []string:
@@ -55,10 +52,9 @@ func list(value any) (all []any) {
 	return all
 }
 
-// parameters returns a list of parameters.
 func parameters(n int) string { return strings.Join(slices.Repeat([]string{"?"}, n), ", ") }
 
-// text returns the text of a statement in the dialect.
+// text returns the SQL text in a dialect.
 func (d *Dialect) text(s *Statement) string {
 	parts := strings.Split(strings.NewReplacer("{", d.schema, "}", "").Replace(s.text.String()), "?")
 	var b strings.Builder
@@ -80,7 +76,6 @@ func (d *Dialect) values(values []any) []any {
 	return all
 }
 
-// columnNames returns the names of the columns of a table in the database.
 func (d *Dialect) columnNames(of table.Table) []string {
 	if d.isNumbered(of) {
 		return append(of.Names(), "n")
@@ -88,8 +83,7 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the rows of a table are numbered. The rows of tables with short keys
-// are not numbered.
+// isNumbered reports whether the rows of a table have numbers. Tables with short keys need none.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

@@ -21,8 +21,8 @@ const logEvery = time.Hour
 // maxLogged is the maximum length of a cluster's name in the log, in bytes.
 const maxLogged = 100
 
-// grant is a line of the token file. It allows the sender that has the token to send events of a cluster. The digests
-// of all tokens have the same length, so the time of a comparison does not depend on the token.
+// grant is a line of the token file. A sender with this token may send events of the cluster. The digests of all tokens
+// have the same length, so the time of a comparison does not depend on the token.
 type grant struct {
 	cluster string
 	digest  [sha256.Size]byte
@@ -57,16 +57,16 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause is a reason for refusals that is logged, with the cluster. The cluster is empty unless the token file contains
-// it, so the number of causes is limited.
+// cause is a reason for refusals, with the cluster, for the log. The cluster is empty unless the token file contains
+// it. This limits the number of causes.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
 	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
 }
 
-// check returns an error unless a request contains a token of the cluster. It reads the token file for each request, so
-// that changes take effect immediately.
+// check returns an error unless the request contains a token for the cluster. It reads the token file for each request,
+// so that changes take effect immediately.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -111,8 +111,8 @@ func (a *access) read() error {
 	return nil
 }
 
-// match reports whether a token is in the file, and whether it belongs to the cluster. It compares the token with all
-// tokens, so that the time does not reveal which token matches.
+// match reports whether the file contains a token, and whether the token is for the cluster. It compares the token with
+// all tokens, so that the time does not reveal which one matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int
@@ -126,7 +126,6 @@ func (a *access) match(token, cluster string) (known, granted bool) {
 	return ofAny == 1, ofCluster == 1
 }
 
-// note logs a refusal.
 func (a *access) note(outcome, cluster string, req *http.Request) {
 	c := cause{outcome: outcome}
 	for i := range a.grants {

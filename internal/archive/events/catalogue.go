@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// These are the values of the label outcome.
+// The label outcome has these values.
 const (
 	outcomeFiled        = "filed"
 	outcomeRefused      = "refused"

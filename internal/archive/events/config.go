@@ -15,8 +15,8 @@ type Config struct {
 	// TokenFile is the path of the file with the tokens of the clusters. If the path is empty, requests without a token
 	// are accepted.
 	TokenFile string
-	// DeadLetter is the path of the file for events that a sink rejects or that still wait when the program ends. If the
-	// path is empty, these events are dropped.
+	// DeadLetter is the path of the file for events that a sink rejects or that still wait when the program ends.
+	// Without a file, these events are dropped.
 	DeadLetter string
 	// If Insecure is set, requests from other machines are accepted without credentials.
 	Insecure bool

@@ -19,14 +19,14 @@ const maxDeadLetters = 256 << 20
 // errNoDeadLetters means that no dead-letter file is configured.
 var errNoDeadLetters = errors.New("no dead-letter file is configured: set --events.dead-letter")
 
-// deadLetters is the file for events that a sink rejects or that still wait when the program ends. Each event is a line
-// of JSON. All sinks share the file.
+// deadLetters is the file for events that a sink rejects or that still wait when the program ends. Each line is an
+// event in JSON. All sinks share the file.
 type deadLetters struct {
 	path string
 	mu   sync.Mutex
 }
 
-// deadLetter is a line of the file. The event has the reconciler's format, so it can be sent again.
+// deadLetter is a line of the file. The event has the format of the reconciler, so it can be sent again.
 type deadLetter struct {
 	Time    time.Time       `json:"time"`
 	Sink    string          `json:"sink"`
@@ -56,7 +56,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds lines to the file. If not all lines can be written, it adds none of them.
+// append adds lines to the file. It adds all of them or none.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 	maxQueue = 16 << 20
 	// maxChunk is the maximum number of events that are added to a sink in one call.
 	maxChunk = 5000
-	// minRetry and maxRetry are the bounds of the interval between two attempts to use a failed sink.
+	// minRetry and maxRetry limit the interval between two attempts to use a failed sink.
 	minRetry = 5 * time.Second
 	maxRetry = time.Minute
 )
@@ -28,7 +28,7 @@ var (
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
-// batch contains the events of a request that no sink contains yet.
+// batch contains the events of a request that are not yet in any sink.
 type batch struct {
 	cluster string
 	events  []table.Event
@@ -36,18 +36,16 @@ type batch struct {
 	arrived time.Time
 }
 
-// outlet consists of a sink and of the batches that wait because this sink failed. Another sink has already filed
-// these batches.
+// outlet is a sink with the batches that wait for it. Another sink has already filed these batches.
 type outlet struct {
 	Destination
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// repeat is called after batches were dropped and the sink has filed all waiting batches.
+	// repeat is called when batches were dropped and the sink has then filed all others.
 	repeat func()
 
-	// While batches wait, only run uses sink and logged. Otherwise, one request at a time uses these
-	// two fields.
+	// While batches wait, only run uses sink and logged. Otherwise one request at a time uses them.
 	sink   Sink   // nil while the sink is not open
 	logged string // text of the last failure that was logged
 
@@ -68,8 +66,8 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. If the program ends, it writes the events in the batch to the dead-letter
-// file instead.
+// keep queues a batch until the sink works. When the program ends, keep writes the events to the dead-letter file
+// instead.
 func (o *outlet) keep(b *batch) {
 	if !o.enqueue(b) {
 		o.reject(b.cluster, b.events, errStopped)
@@ -97,15 +95,13 @@ func (o *outlet) enqueue(b *batch) bool {
 	return true
 }
 
-// waits reports whether a new batch cannot be filed immediately, because earlier batches wait or
-// the program ends.
+// waits reports whether a new batch must wait, because earlier batches wait or the program ends.
 func (o *outlet) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ended || len(o.queue) > 0
 }
 
-// next returns the first batch that waits, or nil if no batch waits.
 func (o *outlet) next() *batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +119,6 @@ func (o *outlet) age() time.Duration {
 	return 0
 }
 
-// remove removes the first batch.
 func (o *outlet) remove() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -190,7 +185,7 @@ func (o *outlet) last(ctx context.Context) {
 	o.close()
 }
 
-// end writes the events that wait to the dead-letter file. Later events are also written to this file.
+// end writes the waiting events to the dead-letter file. It will also contain later events.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true
@@ -209,7 +204,7 @@ func (o *outlet) end() {
 }
 
 // append adds the events of a batch to the sink, and removes them from the batch. If the sink rejects the batch, append
-// halves it repeatedly to find the rejected event, which it writes to the dead-letter file.
+// halves it repeatedly until it finds the rejected event. It writes this event to the dead-letter file.
 func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
@@ -238,7 +233,7 @@ func (o *outlet) append(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// works counts filed events, and logs that the sink works again.
+// works counts filed events. After a failure, it logs that the sink works again.
 func (o *outlet) works(n int) {
 	o.counts.filed.Add(float64(n))
 	if o.logged != "" {
@@ -247,8 +242,8 @@ func (o *outlet) works(n int) {
 	o.logged = ""
 }
 
-// fail logs a failure unless it equals the previous failure, and closes the sink. The sink is opened again for the next
-// events.
+// fail closes the sink, which is opened again for the next events. It logs a failure unless the previous failure was
+// the same.
 func (o *outlet) fail(err error) {
 	o.close()
 	if text := err.Error(); text != o.logged {
@@ -257,8 +252,7 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject writes events to the dead-letter file, and counts them. If reject cannot write the events, it
-// drops them.
+// reject writes events to the dead-letter file and counts them. Events that cannot be written are dropped.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
@@ -269,7 +263,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// try adds the rows of events to the sink. It creates the rows for each attempt, because the sink may change them.
+// try adds the rows of events to the sink. Each attempt has its own rows, because the sink may change them.
 func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
 		rows := table.EventRows(t, cluster, events)

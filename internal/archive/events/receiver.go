@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime limits the time to file it. The sum of both times is
-	// shorter than the sender's timeout.
+	// readTime limits the time to read a request, and fileTime the time to file it. Together they are shorter than the
+	// sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
 	// At shutdown, farewell is the timeout for the last request, and lastTry is the timeout for filing the waiting
@@ -56,8 +56,8 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// A sink loses its queue if the program stops, and may drop events. repeated contains the clusters from which
-	// the state has been requested since the last such loss.
+	// repeated contains the clusters whose state was requested again since events were last lost. A sink loses its
+	// queue if the program stops, and may drop events.
 	repeated map[string]bool
 }
 
@@ -75,8 +75,8 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat requests that every cluster repeats its state. It is called at the start, because the queues of the last run
-// were lost. It is also called after events were dropped.
+// repeat asks every cluster to send its state again. It is called at the start, because the queues of the last run were
+// lost. It is also called after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	}
 }
 
-// refusal is an error with the HTTP status for a request that is not accepted.
+// refusal is an error for a request that is not accepted. It contains the HTTP status.
 type refusal struct {
 	error
 	status int
@@ -123,7 +123,6 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// receive files the events of a request.
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	cluster := req.URL.Query().Get(event.ClusterParameter)
 	if err := r.access.check(req, cluster); err != nil {
@@ -159,8 +158,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file files events in all sinks at the same time. For a sink that fails, it queues the events. It returns an error if
-// no sink filed the events.
+// file files events in all sinks at the same time. It queues events for sinks that fail. It returns an error only if no
+// sink filed the events.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
@@ -205,8 +204,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request, and cancels this request if it takes too long. It returns false if the request
-// still continues. No other request is read afterwards.
+// quiet waits for the last request, and cancels it if it takes too long. It returns false if the request still
+// continues. Afterwards, no request is read.
 func (r *Receiver) quiet() bool {
 	if r.takesTurn() {
 		return true
@@ -215,7 +214,7 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is being filed, and then blocks further requests. It returns false if this takes too
+// takesTurn waits until no request is being filed. Then it blocks further requests. It returns false if this takes too
 // long.
 func (r *Receiver) takesTurn() bool {
 	select {

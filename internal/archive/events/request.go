@@ -16,8 +16,8 @@ const (
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000
-	// maxRest limits how much of the rest of a body is read before the request is refused, so that the sender reads the
-	// response. If the rest is longer, the connection is closed.
+	// maxRest limits how much of a body is read before the request is refused. The sender reads the response only when
+	// it has sent the body. If the rest is longer, the connection is closed.
 	maxRest = 64 << 20
 )
 

@@ -1,5 +1,5 @@
-// Package factors reads data that are joined with the books when an answer is printed, and are never stored. The data
-// are prices, the carbon intensity and efficiency of sites, and lists of assets and of returned boards.
+// Package factors reads data for answers: prices, the carbon intensity and efficiency of sites, and lists of assets and
+// returned boards. These data are joined with the books when an answer is printed, and are never stored in the books.
 package factors
 
 import (
@@ -21,8 +21,8 @@ type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 // Purchase returns the date of the purchase, or zero if the date is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// WarrantyEnd returns the end of the warranty, or zero if the end is unknown. A warranty includes the whole day or
-// month that the list gives as its end.
+// WarrantyEnd returns the end of the warranty, or zero if it is unknown. The warranty includes the last day or month in
+// the list.
 func (a Asset) WarrantyEnd() (time.Time, error) {
 	at, err := parseTime(a.Warranty)
 	switch {
@@ -36,8 +36,8 @@ func (a Asset) WarrantyEnd() (time.Time, error) {
 	return at, nil
 }
 
-// assetColumns contains the usual names of columns. Our own names are first, followed by the names in exports of NetBox
-// and ServiceNow.
+// assetColumns contains usual names of columns. The first ones are our own. The others occur in exports of NetBox and
+// ServiceNow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
 	"tag":      {"tag", "asset_tag"},
@@ -85,7 +85,7 @@ func (l *list) rename(columns string) error {
 	return nil
 }
 
-// SerialOf returns the serial number of the asset with the given tag, or an empty text if the tag is unknown.
+// SerialOf returns the serial number of an asset, or an empty string if the tag is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
 // Of returns the asset with the given serial number.
@@ -114,7 +114,8 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note returns the list's entry about a replaced board or a replacement, or an empty text if there is no entry.
+// Note describes a replaced board or its replacement, as in the list. It is empty if the list does not contain the
+// board.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]
 	if !ok || old == "" {

@@ -16,8 +16,7 @@ type Carbon struct {
 	only     string               // zone of all clusters, if the file contains only one zone
 }
 
-// intensity is a row of a file. It contains the carbon intensity during a period, in grams of CO2
-// equivalent per kilowatt-hour.
+// intensity is a row of a file: the carbon intensity in a period, in grams of CO2 equivalent per kilowatt-hour.
 type intensity struct {
 	from, until time.Time // zero means no limit
 	grams       float64
@@ -92,7 +91,6 @@ func parseZones(text string) (map[string]string, error) {
 	return clusters, nil
 }
 
-// divide divides the time of each zone into segments.
 func (c *Carbon) divide(path string, zones map[string][]intensity, intervals bool) error {
 	named := 0
 	for zone, rows := range zones {
@@ -117,12 +115,11 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 	return nil
 }
 
-// forever is used as the end of rows without an end date.
+// forever is the end of rows without an end.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// segments divides the time into segments, according to the rows of a zone. If several rows apply
-// at a moment, the row with the latest start is used. If these rows have the same start, the last
-// of them in the file is used.
+// segments divides the time by the rows of a zone. If several rows apply, the row with the latest start is used. If
+// these rows have the same start, the last one in the file is used.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
@@ -172,8 +169,8 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
-// smallestStep returns the smallest distance between a row without an end and the row before it, or
-// 0 if there are no such rows.
+// smallestStep returns the smallest distance between a row without an end and the row before it. It returns 0 if there
+// are no such rows.
 func smallestStep(rows []intensity) (step time.Duration) {
 	for i := 1; i < len(rows); i++ {
 		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
@@ -183,8 +180,7 @@ func smallestStep(rows []intensity) (step time.Duration) {
 	return step
 }
 
-// at returns the intensity in the zone of a cluster at a moment. The result is false if the
-// intensity is unknown.
+// at returns the intensity for a cluster. It returns false if the intensity is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
 	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })
@@ -197,7 +193,7 @@ func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	return all[i].grams, all[i].known
 }
 
-// changes calls add for each moment at which an intensity begins or ends.
+// changes calls add for each time at which an intensity begins or ends.
 func (c *Carbon) changes(add func(time.Time)) {
 	for _, all := range c.zones {
 		for _, x := range all {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// These are the limits of a file. The limits allow more than a year of hourly data for a hundred zones, or a million
-// boards.
+// These limits apply to a file. They allow more than a year of hourly data for a hundred zones, or a million boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000
 	maxColumns = 256
 	maxText    = 1024 // maximum size of a field that is used, in bytes
-	// maxLine limits the length of a line, in bytes. It is large because exports contain columns with comments.
+	// maxLine limits a line, in bytes. It is large because exports may have columns with comments.
 	maxLine = 1 << 20
 )
 
@@ -38,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV reads a file with a header. For each row after the header, it calls the function row with the line number.
-// The fields are valid only during the call.
+// parseCSV reads a file with a header. It calls row for each row after the header, with the number of the line. The
+// fields are valid only during the call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {
@@ -72,7 +71,7 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 // errLarge means that a file exceeds the limits.
 var errLarge = errors.New("the file is too large")
 
-// limited limits the size of a file and of its lines while it is read. Line breaks within quotes do not end a line.
+// limited reads a file, and limits its size and the length of its lines. Line breaks within quotes do not end a line.
 type limited struct {
 	io.Reader
 	total, line int

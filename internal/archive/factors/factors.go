@@ -55,8 +55,8 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a period into parts in which all factors are constant. It returns the starts of the
-// parts: from, and full hours after it.
+// Parts divides a period into parts with constant factors. It returns the starts of the parts: from, and full hours
+// after it.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -75,7 +75,7 @@ func (f Factors) Parts(from, until time.Time) []time.Time {
 	return slices.CompactFunc(parts, time.Time.Equal)
 }
 
-// Use is an amount of energy and time for which the price or the emissions are computed.
+// Use is energy and time for which prices or emissions are computed.
 type Use struct {
 	Cluster, Model string
 	Hour           time.Time // the hour, or the start of a part (see [Factors.Parts])
@@ -83,7 +83,7 @@ type Use struct {
 	GPUTime        int64     // ms
 }
 
-// These are the units of prices.
+// Prices are per kilowatt-hour and per GPU hour.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
@@ -96,9 +96,8 @@ func (f Factors) Cost(u Use) (cost float64, known bool) {
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
-// Grams returns the carbon emissions of a use in grams of CO2 equivalent. The emissions are the
-// energy multiplied by the PUE and by the intensity at the hour. known is false if the intensity is
-// unknown.
+// Grams returns the emissions of u in grams of CO2 equivalent: the energy times the PUE, times the carbon intensity in
+// this hour. known is false if the intensity is unknown.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {
 		return 0, false
@@ -107,7 +106,7 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
 }
 
-// Without returns the number of hours in a period for which a cluster's intensity is unknown.
+// Without returns the number of hours in which the carbon intensity of a cluster is unknown.
 func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	for at := from; at.Before(until); at = at.Add(time.Hour) {
 		if _, known := f.Carbon.at(cluster, at); !known {
@@ -159,8 +158,8 @@ func readList(name, path string, columns map[string][]string, begin, row func(l 
 	return nil
 }
 
-// column returns the index of the first column that has one of the given names, or -1 if there is
-// no such column. Case and spaces are ignored.
+// column returns the index of the first column with one of the given names, or -1 if there is none. Case and spaces are
+// ignored.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {

@@ -11,8 +11,8 @@ import (
 // maxNames is the maximum number of names in a list.
 const maxNames = 10_000
 
-// ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header. If
-// no column is named, it reads the column of serial numbers.
+// ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header.
+// The default column is the column of serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0

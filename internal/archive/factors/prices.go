@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Price contains the price of energy and of GPU hours for some clusters, models and times.
+// Price contains prices of energy and of GPU hours, for certain clusters, models and times.
 type Price struct {
 	From, Until      time.Time // zero means no limit
 	Cluster, Model   string    // empty matches all
@@ -19,8 +19,8 @@ type Price struct {
 	Currency         string
 }
 
-// Prices contains the rows of a price file. If several rows match, each of the two prices comes from the
-// last matching row that contains it.
+// Prices contains the rows of a price file. If several rows match, the last row with a price of energy sets the price
+// of energy. The price of GPU hours is found in the same way.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {
@@ -55,7 +55,7 @@ func readPrices(path string) (all Prices, err error) {
 	return all, err
 }
 
-// maxPrices is the maximum number of prices. It is limited because each use is compared with all prices.
+// maxPrices is the maximum number of prices. It is low because each use is compared with all prices.
 const maxPrices = 20_000
 
 func parsePrice(l *list) (p Price, err error) {
@@ -102,7 +102,7 @@ func (p *Price) matches(u Use) bool {
 		!u.Hour.Before(p.From) && (p.Until.IsZero() || u.Hour.Before(p.Until))
 }
 
-// at returns the prices of a kilowatt-hour and of a GPU hour. The result is false if no price matches.
+// at returns the prices of a kilowatt-hour and of a GPU hour. It returns false if no price matches.
 func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	for _, price := range p {
 		if !price.matches(u) {
@@ -118,10 +118,10 @@ func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	return perKWh, perHour, known
 }
 
-// PUE contains the power usage effectiveness of each cluster. The empty name stands for all other clusters.
+// PUE contains the power usage effectiveness of each cluster. The empty name is for all other clusters.
 type PUE map[string]float64
 
-// Of returns the power usage effectiveness of a cluster, or 1 if it is unknown.
+// Of returns the power usage effectiveness of a cluster. It returns 1 if this is unknown.
 func (p PUE) Of(cluster string) float64 {
 	return cmp.Or(p[cluster], p[""], 1)
 }

@@ -14,20 +14,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the indexes of two columns in each table of [table.Appended]. The columns follow the
-// cluster and the hour.
+// These constants are indexes of columns in the tables [table.Appended]. The columns follow the cluster and the hour.
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the total size of the values, in bytes, at which a file is full. Further rows of the same hour are written
-// to another file. A file that cannot grow is rewritten as a whole for each request, so this size limits the cost of a
-// request.
+// maxPart is the size of a full file: the total size of its values in bytes. Further rows of the hour are written to
+// another file. A file that cannot grow is rewritten for each request, so this size limits the cost of a request.
 const maxPart = 512 << 10
 
-// Append adds rows to one of the tables in [table.Appended]. It skips a row if the key of the row is already filed.
-// Each hour has its own files. A CSV file in a folder is extended. Any other file is replaced until it is full.
+// Append adds rows to one of the tables [table.Appended]. It skips rows whose keys are already filed. Each hour has its
+// own files. A CSV file in a folder is extended. Other files are replaced until they are full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -45,7 +43,7 @@ func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	return nil
 }
 
-// hourFile returns the name, without an extension, of the first file for the hour of a row.
+// hourFile returns the name of an hour's first file, without an extension.
 func hourFile(t table.Table, row []any) string {
 	cluster, hour := row[0].(string), row[hourColumn].(time.Time).UTC()
 	return path.Join(dayFolder(t, cluster, hour), t.Name+hour.Format("-15"))
@@ -58,7 +56,7 @@ type hourFiles struct {
 	name  string // name of the first file, without its extension
 }
 
-// part returns the file of the hour with the given number, counted from 0.
+// part returns a file of the hour. The first file has the number 0.
 func (h hourFiles) part(number int) file {
 	name := h.name
 	if number > 0 {
@@ -85,8 +83,8 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and to new files when the last file is full. It writes a file only if
-// no other program has changed this file. Full files never change, so their ids are read once.
+// extend adds rows to the last file of an hour. If this file is full, it adds new files. It writes a file only if no
+// other program has changed it. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, hour, known)
@@ -122,7 +120,7 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return errChanged
 }
 
-// fitting returns the number of rows that fit into a file that contains the rows in last.
+// fitting returns how many rows still fit into the last file. last contains the rows of this file.
 func fitting(last, rows [][]any) (n int) {
 	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
 		size += sizeOf(rows[n : n+1])
@@ -130,8 +128,8 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns the rows and the tag of the last file of an hour, or no rows if the file is missing. It adds the ids in
-// full files to known.
+// last returns the rows and the tag of the last file of an hour. It returns no rows if the file is missing. It adds the
+// ids in full files to known.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -150,7 +148,7 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file that is not full. If the file is full, grown only adds its ids to known.
+// grown returns the rows of a file, unless the file is full. It adds the ids in a full file to known.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 // The number is the sequence number of the first entry. If several programs append an entry with the same number, they
 // write the same file, so only one of them succeeds.
 
-// chainLength is the number of entries after which a new file begins.
+// chainLength is the number of entries in a full file.
 const chainLength = 256
 
-// chainFile returns the file of a chain that begins with the given sequence number.
+// chainFile returns the file of a chain whose first entry has the given sequence number.
 func chainFile(cluster string, first int64) file {
 	return file{formats[0], table.Chain, path.Join(table.Chain.Name, clusterFolder(cluster), fmt.Sprintf("%s-%010d.csv", table.Chain.Name, first))}
 }
@@ -50,7 +50,7 @@ func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	return last, err
 }
 
-// tail returns the last entry of a chain, the file that contains this entry, and the rows of this file.
+// tail returns the last entry of a chain, its file, and the rows of this file.
 func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f file, rows [][]any, err error) {
 	found, err := chainFiles(ctx, s.storage, cluster)
 	if err != nil || len(found) == 0 {
@@ -99,7 +99,7 @@ func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry)
 	return nil, errChanged
 }
 
-// unsigned returns an error if a chain has entries, because there is no key to extend it.
+// unsigned returns an error if a chain has entries. Without a key, the chain cannot be extended.
 func unsigned(cluster string, last table.Entry) error {
 	if last.Sequence == 0 {
 		return nil
@@ -107,8 +107,8 @@ func unsigned(cluster string, last table.Entry) error {
 	return fmt.Errorf("cluster %s: %w", cluster, chain.ErrKey)
 }
 
-// extendChain writes entries after the rows of the last file, or into a new file. It returns errChanged if another
-// program has appended entries in the meantime.
+// extendChain writes entries to the last file or to a new file. It returns errChanged if another program has appended
+// entries.
 func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known [][]any, entries []table.Entry) error {
 	if len(known) == 0 || len(known) >= chainLength {
 		f, known = chainFile(cluster, entries[0].Sequence), nil
@@ -128,8 +128,7 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the filed hours of a cluster, except the hours for which the argument except
-// contains an entry.
+// adopt returns entries for the filed hours of a cluster. It omits hours with an entry in except.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any
@@ -154,8 +153,8 @@ func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) 
 // reader returns a reader for the files of one format.
 func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
 
-// linkHour appends the entry for an hour, computed from the rows in the first format. replaced is set if h contains all
-// rows of the hour.
+// linkHour appends the entry for an hour. It computes the entry from the rows in the first format. replaced is set if h
+// contains all rows of the hour.
 func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
 	rows := make(map[string][][]any)
 	for _, t := range table.Chained {
@@ -178,8 +177,8 @@ func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (tabl
 	return entries[0], nil
 }
 
-// linkSums appends the entry for the sums of a month after its hours were pruned in a format. If the chain already has
-// such an entry, linkSums appends another one only if again is set.
+// linkSums appends the entry for the sums of a month after hours were pruned. If the chain already has such an entry,
+// it appends another one only if again is set.
 func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
 	entries, err := s.reader(as).Entries(ctx, cluster)
 	if err != nil {
@@ -200,7 +199,7 @@ func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month ti
 	return err
 }
 
-// lasts reports whether an entry has the same content as the last entry for its hour.
+// lasts reports whether the last entry for an hour has the same content.
 func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	entries, err := s.reader(s.formats[0]).Entries(ctx, e.Cluster)
 	if err != nil {

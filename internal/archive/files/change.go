@@ -17,16 +17,15 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts is the maximum number of attempts to write a file or an hour while other programs change it.
+// attempts limits how often the program tries to write a file or an hour while other programs change it.
 const attempts = 20
 
-// change replaces the rows of an hour in a table. rows returns the new rows.
+// change replaces the rows of an hour in a table. The function rows returns the new rows.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any
 }
 
-// filing contains the changes that file an hour.
 type filing struct {
 	*table.Hour
 	changes []change
@@ -37,8 +36,8 @@ type filing struct {
 	linked  table.Entry
 }
 
-// Replace files an hour. The hour's row in the manifest is removed first and written last, so every hour in the
-// manifest is complete, even after a crash.
+// Replace files an hour. It removes the row of the hour from the manifest first, and writes it last. An hour in the
+// manifest is thus complete, even after a crash.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	changes := []change{{table.Hours, none}, {table.Corrections, none}}
@@ -66,9 +65,8 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes changes in the given order. In a shared bucket, it then checks that no change was overwritten, because
-// two programs may file different data for an hour at the same time. The program that finishes last repeats its
-// changes.
+// apply makes changes in the given order. In a shared bucket, two programs may file different data for an hour at the
+// same time, so apply then checks that no change was overwritten. The program that finishes last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
 		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {
@@ -90,8 +88,8 @@ func (s *Sink) apply(ctx context.Context, h *filing) error {
 	return errContended
 }
 
-// changeAll makes the changes, and returns the tags of the files. It appends the entry to the chain before it writes
-// the row in the manifest, so that every hour in the manifest has an entry.
+// changeAll makes changes, and returns the tags of the files. It appends the entry to the chain before it writes the
+// manifest. An hour in the manifest thus has an entry.
 func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string, err error) {
 	tags = make(map[string]string)
 	for n, as := range s.formats {
@@ -131,8 +129,8 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite changes the rows of a file, and retries if another program changes the file at the same time. It returns the
-// new tag of the file. If change returns errUnchanged, the file is not written.
+// rewrite changes the rows of a file, and returns its new tag. It tries again if another program changed the file. It
+// does not write the file if change returns errUnchanged.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
 		rows, tag, err := s.read(ctx, f, "")
@@ -159,8 +157,8 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files still contain the rows that this program wrote, and whether the hour's last entry in
-// the chain matches. A file is read only if its tag has changed.
+// kept reports whether the files still contain the rows of this program, and whether the last entry of the hour
+// matches. It reads a file only if its tag has changed.
 func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
 	if h.linked.Sequence > 0 {
 		if lasts, err := s.lasts(ctx, h.linked); err != nil || !lasts {
@@ -193,8 +191,7 @@ func same(a, b [][]any) bool {
 	})
 }
 
-// pause waits for a random time, so that programs that change the same file do not retry at the
-// same moments.
+// pause waits for a random time. Otherwise programs that change the same file would try again at the same time.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(rand.N(200 * time.Millisecond)):

@@ -55,8 +55,7 @@ func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
 
 func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
 
-// written returns the table as it was written. It omits the columns that a file lacks because they were added in a
-// later version.
+// written returns the table with the columns that the file has. A file from an earlier version may have fewer columns.
 func written(t table.Table, head []string) table.Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
 	return t
@@ -100,8 +99,7 @@ type csvColumn struct {
 	texts map[string]string
 }
 
-// cell returns the value of the column in a record. Equal texts share memory, and a text does not keep its whole line
-// in memory.
+// cell returns a value of the column. Equal strings share memory. The rest of the line is not kept in memory.
 func (c csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the row of an hour in the manifest, or zero if the hour is not filed in all formats.
+// Filed returns the row of an hour in the manifest. It returns zero if a format does not contain the hour.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,8 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last hour that is filed for a cluster within a period. The period excludes
-// its end.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster. It considers the hours from one time up to,
+// but not including, another.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -120,7 +120,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of some clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except those of the given clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (
 	return found, nil
 }
 
-// seen returns the GPUs of a cluster that were scraped in an hour. It does not decode columns that it does not need.
+// seen returns the GPUs of a cluster that were scraped in an hour. It decodes only the columns that it needs.
 func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []table.Seen, err error) {
 	f := s.first(table.GPUHours, cluster, hour)
 	in, _, err := s.storage.open(ctx, f.name, "")
@@ -190,8 +190,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the charges and the corrections that are filed for an hour. A crash can leave corrections with
-// a later revision than the manifest. Charges ignores these corrections.
+// Charges returns the charges and the corrections of an hour. A crash can leave corrections with a later revision than
+// the manifest. Charges ignores them.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -61,7 +61,6 @@ func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	return rows, nil
 }
 
-// of filters rows by hour.
 func of(rows [][]any, hour time.Time) [][]any {
 	var all [][]any
 	for _, row := range rows {
@@ -72,8 +71,8 @@ func of(rows [][]any, hour time.Time) [][]any {
 	return all
 }
 
-// read returns the rows and the tag of a file. It returns no rows if there is no file, or if the file still has the
-// known tag.
+// read returns the rows and the tag of a file. It returns no rows if the file is missing, or if its tag is still the
+// known one.
 func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
 	in, tag, err := s.storage.open(ctx, f.name, known)
 	if err != nil || in == nil {

@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// These modes of folders and files give other users no access, because the archive contains the names of people and
-// their use of GPUs. The umask of the process applies too.
+// Other users have no access to folders and files with these modes, because the archive contains the names of people
+// and their use of GPUs. The umask of the process applies, too.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
@@ -30,16 +30,15 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of every file that exists in a folder. One tag is enough, because only this process changes the
-// files.
+// present is the tag of every existing file. One tag is enough, because only this process changes the folder.
 const present = "present"
 
-// Open returns a sink that files in a local folder. It creates the folder if necessary, and locks it so that no other
-// process can open it. Every table is written in each of the formats.
+// Open returns a sink that files in a local folder. It creates a missing folder, and locks the folder against other
+// processes. It writes every table in each of the formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
-// OpenEvents returns a sink in a local folder that is used only for [Sink.Append]. It uses a separate lock, so another
-// sink can file hours in the folder at the same time.
+// OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock, so another sink can file hours in
+// the folder at the same time.
 func OpenEvents(path string, names []string) (*Sink, error) {
 	return open(path, names, ".events.lock")
 }
@@ -166,7 +165,7 @@ func create(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// sync flushes a folder to disk, so that a rename in it is durable.
+// sync makes a rename in a folder durable.
 func sync(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -22,18 +22,18 @@ var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, ope
 
 // decoder reads a file of a table.
 type decoder interface {
-	// current reports whether the file has all columns of the table and no other columns. Columns that were added to the
-	// table in a later version may be missing.
+	// current reports whether the file has exactly the columns of the table. Columns that a later version added may be
+	// missing.
 	current() bool
-	// scan calls each for every row, with the values of some columns. If the file lacks a column that was added in a later
-	// version, the values of this column are empty. The row is valid only during the call.
+	// scan calls each for every row, with the values of some columns. If the file is older than a column, its values
+	// are empty. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
 var (
-	// errColumns is the error for a file that does not have the columns that this version writes.
+	// errColumns is the error for a file with other columns than this version writes.
 	errColumns = errors.New("the columns of the file differ from the columns of this gpuledger-archive version: move the file away, to file its day again")
-	// errMissing is the error for a file that lacks a column that this version reads.
+	// errMissing is the error for a file without a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 )
 
@@ -46,7 +46,7 @@ func Formats() []string {
 	return all
 }
 
-// CheckFormats returns an error that names a flag if a format is unknown.
+// CheckFormats returns an error if a format is unknown. The error names the flag.
 func CheckFormats(flag string, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Formats(), name) {
@@ -115,7 +115,7 @@ func (f file) decode(in content) (rows [][]any, err error) {
 	return f.rows(d)
 }
 
-// rows returns all rows of a file. Equal texts of successive rows share memory.
+// rows returns all rows of a file. Equal strings in successive rows share memory.
 func (f file) rows(d decoder) (rows [][]any, err error) {
 	columns := f.table.Columns
 	last := make([]any, len(columns))

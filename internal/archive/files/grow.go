@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// grow adds rows to the end of an hour's CSV file. If the file is from an earlier version and has fewer columns, it
-// does not grow, and the rows are written to a new file.
+// grow adds rows to the end of a CSV file for an hour. A file with fewer columns, from an earlier version, does not
+// grow. Its rows are then written to a new file.
 func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	if known.end < 0 {
 		if err := f.load(hour, known); err != nil {
@@ -48,8 +48,8 @@ func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return nil
 }
 
-// extend writes data after the complete rows of a file, and flushes it to disk. It first removes bytes that a crash or
-// a full disk left after these rows.
+// extend writes data after the last complete row, and flushes the file to disk. It first removes bytes that a crash or
+// a full disk left there.
 func extend(path string, end int64, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -91,8 +91,8 @@ func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	}
 }
 
-// scan adds the ids in a CSV file, and returns the end of its last complete row. It also reports whether the file has
-// all columns of the table.
+// scan adds the ids in a CSV file. It returns the end of the last complete row, and whether the file has all columns of
+// the table.
 func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err error) {
 	file, err := os.Open(filepath.Join(f.path, part.name))
 	if err != nil {
@@ -110,8 +110,8 @@ func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err err
 	return end, len(in.head) == len(part.table.Columns), err
 }
 
-// complete calls each for every complete row, and returns the end of the last complete row. After a crash, the last row
-// may lack its line break or have an unclosed quotation mark. Such a row is incomplete.
+// complete calls each for every complete row, and returns the end of the last one. A crash can cut the last row, so
+// that its line break or a quotation mark is missing.
 func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
 	size, err := file.Size()
 	if err != nil {

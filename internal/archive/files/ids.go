@@ -14,11 +14,10 @@ import (
 // maxIDs is the maximum number of ids in memory. Each id takes at most 40 bytes.
 const maxIDs = 1 << 20
 
-// ErrFull is the error for an hour that has more ids than fit in memory.
+// ErrFull means that the ids of an hour do not fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new events are rejected"))
 
-// index holds the ids of the most recently used hours. The files of another hour are read when rows are added to this
-// hour.
+// index keeps the ids of the hours that were used last. The files of another hour are read when rows are added to it.
 type index struct {
 	limit int                 // upper limit for size
 	hours map[string]*hourIDs // ids by the name of the hour's first file
@@ -29,13 +28,13 @@ type index struct {
 // id is the digest of an id.
 type id [16]byte
 
-// hourIDs holds the ids in the files of an hour, so that these files need not be read again.
+// hourIDs keeps the ids in the files of an hour, so that the files need not be read again.
 type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // maximum number of ids
 	parts int // number of full files
-	// end is the offset of the end of the complete rows in the last file. New rows are added to this file. end is -1
-	// before the file is read, and 0 if there is no file.
+	// end is the end of the complete rows in the last file, where new rows are added. It is -1 before the file is read,
+	// and 0 if there is no file.
 	end int64
 
 	used int // value of index.uses at the last use
@@ -54,17 +53,17 @@ func (x *index) of(name string) *hourIDs {
 	return h
 }
 
-// forget drops the ids of an hour. The files of the hour are read again when its ids are needed.
+// forget drops the ids of an hour. Its files are read again when the ids are needed.
 func (x *index) forget(name string) {
 	x.size -= x.hours[name].size
 	delete(x.hours, name)
 }
 
-// hourSize is the memory for an hour without ids, as a number of ids.
+// hourSize is the memory for an hour without ids, in ids.
 const hourSize = 16
 
-// keep updates the size of the index after ids were added to an hour. If the index is too large, it drops the least
-// recently used hours.
+// keep updates the size of the index after ids were added. If the index is too large, it drops the hours that were not
+// used for the longest time.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)
@@ -80,8 +79,7 @@ func (x *index) keep(name string) {
 	}
 }
 
-// digest returns the digest of an id. It ignores a carriage return before a line break, because
-// readers of CSV drop it.
+// digest returns the digest of an id. It ignores a carriage return before a line break, because CSV readers drop it.
 func digest(text string) id {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
 	return id(sum[:16])

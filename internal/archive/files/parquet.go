@@ -13,18 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// tags contains the Parquet types of columns. Texts are stored with a dictionary, because many texts repeat. Unknown
-// times and integers are null.
+// tags contains the Parquet types of columns. Strings have a dictionary, because many of them repeat. Unknown times and
+// integers are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds contains the physical types of columns. The types are checked, because a damaged file can
-// contain values of other types, and the library would read such values from an invalid address.
+// kinds contains the physical types of columns. They are checked because a damaged file can contain other types. The
+// library would read such values from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
-// schemaOf returns the Parquet schema of a table. It builds the schema from a struct, because the library sorts the
-// columns of a group by name.
+// schemaOf returns the Parquet schema of a table. It is built from a struct, because the library sorts the columns of a
+// group by name.
 func schemaOf(t table.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
@@ -90,7 +90,7 @@ func openParquet(in content, t table.Table) (d decoder, err error) {
 	return &parquetFile{opened, t}, err
 }
 
-// recovered converts a panic to an error, because the library panics on some damaged files.
+// recovered converts a panic to an error. The library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("invalid Parquet file: %v", p)
@@ -143,8 +143,7 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	return nil
 }
 
-// column returns a column of a group. It returns nil if the file lacks the column because it was added in a later
-// version.
+// column returns a column of a group. It returns nil if the file is older than the column.
 func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
 	of, err := f.table.Column(name)
 	if err != nil {

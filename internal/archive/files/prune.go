@@ -30,8 +30,7 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// daysBefore returns the days before a moment for which any table has a folder, by cluster and month. A day is listed
-// once for each table.
+// daysBefore returns days by cluster and month, for all folders of all tables. A day is returned once for each table.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -60,7 +59,7 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains the files of the manifest in which another program has filed hours since the pruning began.
+	// unpruned contains files of the manifest. Another program filed hours in them during the pruning.
 	unpruned map[string]bool
 }
 
@@ -91,7 +90,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 	return nil
 }
 
-// format writes the sums and the manifest of the month in one format. It returns the hours that were not pruned before.
+// format writes the sums and the manifest of the month in one format. It returns the hours that were newly pruned.
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
 	filed := make(map[int64][]any) // rows of the manifest by Unix time
 	for _, day := range p.days {
@@ -161,7 +160,7 @@ func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	return known, nil
 }
 
-// sums adds up the charges and corrections of the filed hours that are not in except.
+// sums adds up the charges and corrections of filed hours, except the hours in except.
 func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
 	models := make(map[string]string)
 	for _, day := range p.days {
@@ -192,8 +191,8 @@ type filedSums struct {
 	charged map[int64]int64 // number of charges by Unix time of the hour
 }
 
-// add adds charges, or corrections to charges that were added before. It omits corrections if the charges of their hour
-// were removed, and corrections that a crash left.
+// add adds charges, or corrections of charges. It omits corrections if the charges of their hour were removed, and
+// corrections that a crash left.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()
@@ -244,7 +243,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove deletes the files of a table. It stops at a day in which another program filed hours in the meantime.
+// remove deletes the files of a table. It stops at a day in which another program has filed hours.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {

@@ -122,8 +122,7 @@ func dayOf(name string) (day Day, err error) {
 	return day, err
 }
 
-// clusterOf returns the cluster that the name of a folder encodes. Any other encoding of the same cluster is an error,
-// so that no cluster is read twice.
+// clusterOf returns the cluster of a folder. It accepts only one encoding of a name, so that no cluster is read twice.
 func clusterOf(folder string) (string, error) {
 	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
 	if err == nil && clusterFolder(cluster) != folder {
@@ -147,8 +146,8 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket that caches the list and the content of the manifest's files, because every query reads
-// these files again.
+// cache is a bucket. It keeps the list and the content of the manifest's files in memory, because every query reads
+// them.
 type cache struct {
 	storage
 	place  string
