@@ -13,13 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// filingFlags are flags that change which hours are filed, and where. A name that ends with a dot stands for all flags
-// that begin with it.
+// filingFlags lists flags that change which hours are filed, and where. A name that ends with a dot stands for all
+// flags with this prefix.
 var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// pathFlags lists the flags in filingFlags that contain the path of a file or folder.
+// pathFlags lists the flags in filingFlags whose value is the path of a file or folder.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
 // storeParameters lists the parameters of a store URL that contain no secret.
@@ -30,8 +30,8 @@ var storeParameters = []string{
 // driverParameters lists the parameters of a database URL that contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
-// filing returns the program's flags as shell words, for commands that file hours in the same sinks. It omits
-// passwords, standard output, and HTTP receivers, because the path of their URL may be a secret. Paths are absolute.
+// filing returns flags as shell words, for commands that file hours in the same sinks. Paths are absolute. It omits
+// passwords, standard output and HTTP receivers. The path in the URL of a receiver may be a secret.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string
 	add := func(name, value string) {
@@ -63,7 +63,6 @@ func (c *Config) filing(fs *flag.FlagSet) string {
 	return strings.Join(words, " ")
 }
 
-// absolute returns an absolute path.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil && path != "" {
 		return whole
@@ -71,7 +70,8 @@ func absolute(path string) string {
 	return path
 }
 
-// locked returns a notice about sinks that the program locks while it files hours, or an empty text if it locks none.
+// locked returns a notice about sinks that the program locks while it files hours. If it locks none, the notice is
+// empty.
 func (c *Config) locked() string {
 	if c.Run && slices.ContainsFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }) {
 		return "a command cannot write in a folder while this program uses it: stop the program, run the command, and start the program again"
@@ -86,7 +86,7 @@ func isFiling(name string) bool {
 	})
 }
 
-// public returns the value of a flag without secrets. It reports false if a URL is invalid.
+// public returns the value of a flag without secrets. It returns false if a URL is invalid.
 func public(value string) (string, bool) {
 	scheme, rest, _ := strings.Cut(value, ":")
 	if scheme = strings.ToLower(scheme); scheme == "file" || scheme == "sqlite" {
@@ -115,8 +115,7 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// localURL returns the URL of an absolute path. It keeps the parameters of the URL. These parameters set
-// flags and contain no secret.
+// localURL returns the URL of an absolute path. It keeps the parameters, which set flags and contain no secret.
 func localURL(scheme, rest string) (string, bool) {
 	path, parameters, found := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))
@@ -130,7 +129,7 @@ func localURL(scheme, rest string) (string, bool) {
 	return u.String(), true
 }
 
-// keep removes all parameters of a URL except the given ones.
+// keep removes all parameters of a URL except those with the given names.
 func keep(u *url.URL, names []string) {
 	parameters := u.Query()
 	maps.DeleteFunc(parameters, func(name string, _ []string) bool { return !slices.Contains(names, name) })

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal explains why an hour is not filed: its data may be incomplete.
+// refusal explains why an hour is not filed: data may be missing.
 type refusal struct {
 	error
 	acceptable bool // an operator can accept the hour
@@ -21,8 +21,8 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// refused converts an error of the store to a refusal if the error means that the data are
-// incomplete or too large.
+// refused converts an error of the store to a refusal, if data are incomplete or too large. It returns other errors
+// unchanged.
 func refused(err error) error {
 	if errors.Is(err, store.ErrIncomplete) || errors.Is(err, store.ErrTooLarge) {
 		return &refusal{error: err}
@@ -30,11 +30,10 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has samples neither in an hour nor after it. Such an hour is not
-// filed.
+// errGone means that a cluster has no samples in an hour and afterwards. Such an hour is not filed.
 var errGone = errors.New("the cluster has no samples in the hour or after it")
 
-// These are the reasons for refusals, in addition to the reasons in the packages fold and store.
+// An hour can be refused for these reasons. The packages fold and store contain further reasons.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
 	errDownsampled = errors.New("the samples are downsampled: query raw data")
@@ -42,37 +41,34 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. A cluster that has no samples for a longer time counts as
-	// gone.
+	// maxLag is the maximum delay of samples. If a cluster has no samples for longer, it counts as gone.
 	maxLag = 48 * time.Hour
-	// maxSilent is the fraction of a cluster's nodes that may be silent without an explanation.
+	// maxSilent is the share of nodes that may be silent without an explanation.
 	maxSilent = 0.05
 )
 
-// coverage contains the data that show whether the record of an hour is complete.
+// coverage contains the data that decide whether an hour is complete.
 type coverage struct {
 	start time.Time
-	// nodes contains the nodes with samples. targets contains the targets for which scrapes were
-	// attempted, even if no scrape succeeded.
+	// nodes contains nodes with samples. targets contains targets that were scraped, even if every scrape failed.
 	nodes   map[string]bool
 	targets []string
-	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept
-	// contains the nodes with boards in the filed rows of this hour.
+	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept contains the nodes
+	// with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings contains the distances between the samples of each node. scrapes contains the times of
-	// the successful scrapes of each target.
+	// spacings contains the distances between the samples of each node. scrapes contains the times of successful
+	// scrapes of each target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
-	// sampledAfter means that there are samples after the hour, or that all nodes of the cluster
-	// are gone.
+	// sampledAfter is set if there are samples after the hour, or if all nodes of the cluster are gone.
 	sampledAfter bool
-	// listed means that the samples of the hour include a list of Nodes. explained contains the silent
-	// nodes that are explained by this list or by readings of their boards on other nodes.
+	// listed is set if the samples of the hour include a list of Nodes. explained contains silent nodes for which there
+	// is an explanation, from this list or from readings of their boards on other nodes.
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted is the reason that an operator gave for accepting missing samples, or empty if they were
-	// not accepted. gone means that the cluster had no nodes for two days after an accepted hour.
+	// accepted explains why an operator accepted missing samples. It is empty if they were not accepted. gone is set if
+	// the cluster had no nodes for two days after an accepted hour.
 	accepted string
 	gone     bool
 }
@@ -81,7 +77,6 @@ func newCoverage() coverage {
 	return coverage{nodes: make(map[string]bool), spacings: make(map[string]*spacing)}
 }
 
-// add adds the data from the given series of GPUs.
 func (c *coverage) add(series []fold.Series) {
 	for _, s := range series {
 		node := s.Labels.Get("node")
@@ -101,8 +96,7 @@ func (c *coverage) sparse() bool {
 // empty reports whether the cluster was not scraped.
 func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
 
-// check returns the state of an hour. The error is errGone, or a refusal if the record of the hour
-// may be incomplete.
+// check returns the state of an hour. It returns a refusal if the record may be incomplete, or errGone.
 func (c *coverage) check() (table.State, error) {
 	for node, s := range c.spacings {
 		if s.thinned(c.scrapes[node]) {
@@ -156,10 +150,10 @@ func (c *coverage) lagging() error {
 	return nil
 }
 
-// some returns the first node names for an error text, separated by commas.
+// some returns the first names of a list for an error, separated by commas.
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes that have no samples, not even samples of a failed scrape.
+// silent returns the nodes without samples. Even a failed scrape leaves samples.
 func (c *coverage) silent(of []string) (silent []string) {
 	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {

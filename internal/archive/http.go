@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// newMux returns a multiplexer with the metrics of the process and of the given collectors.
+// newMux serves the metrics of the process and of the given collectors.
 func newMux(log *slog.Logger, more ...prometheus.Collector) (*http.ServeMux, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(more,

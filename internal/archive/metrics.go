@@ -14,14 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// These are the values of the label step.
+// The label step has these values.
 const (
 	stepRead = "read"
 	stepFold = "fold"
 	stepFile = "file"
 )
 
-// These are the values of the label result.
+// The label result has these values.
 const (
 	resultComplete   = "complete"
 	resultIncomplete = "incomplete"
@@ -126,7 +126,7 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }
 
-// born creates the series of a sink, except its state, which is not known yet.
+// born creates the series of a sink. The state of the sink has no series yet, because it is unknown.
 func (m *metrics) born(sink string) {
 	m.filed.WithLabelValues(sink)
 	m.behind.WithLabelValues(sink)
@@ -144,7 +144,7 @@ func (m *metrics) requested(err error) {
 	}
 }
 
-// spent adds the time since a step began, and returns the current time.
+// spent adds the time of a step. It returns the current time, at which the next step begins.
 func (m *metrics) spent(step string, began time.Time) time.Time {
 	now := time.Now()
 	m.seconds.WithLabelValues(step).Add(now.Sub(began).Seconds())

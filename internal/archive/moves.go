@@ -7,13 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the maximum time for which the events of boards wait for the hours of a late
-// cluster. Without this wait, a board that moves from another cluster to the late cluster would
-// seem to be lost.
+// maxMoveLag is the maximum time for which events wait for the hours of a late cluster. Without this wait, a board that
+// moves to the late cluster would seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// newPusher returns the pusher that sends events of boards. It reads the first sink that keeps
-// hours. If no flag asks for these events, it returns nil.
+// newPusher returns the pusher for events of boards, or nil if no flag requests them. It reads the first sink that
+// keeps hours.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil
@@ -31,8 +30,8 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push starts sending the events of the hours that are filed for all clusters. It does not wait for
-// a cluster that is far behind.
+// push starts to send the events of hours that are filed for all clusters. It does not wait for clusters that are far
+// behind.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

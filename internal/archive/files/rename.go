@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// renaming changes the name of a cluster.
+// renaming renames a cluster in all files.
 type renaming struct {
 	*Sink
 	from, to string
@@ -55,8 +55,8 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 	return n, s.storage.remove(ctx, mark)
 }
 
-// start writes the marker file, unless an interrupted run already wrote it. It first checks that no hour exists under
-// both names.
+// start writes the marker file, unless an interrupted run wrote it. It first checks that the two names have no hour in
+// common.
 func (r *renaming) start(ctx context.Context, mark string, days []time.Time) error {
 	in, tag, err := r.storage.open(ctx, mark, "")
 	if err != nil {
@@ -77,8 +77,7 @@ func (r *renaming) start(ctx context.Context, mark string, days []time.Time) err
 	return err
 }
 
-// days returns the days for which any table contains rows of the cluster. Monthly sums belong to the first day of their
-// month.
+// days returns the days with rows of the cluster in any table. Monthly sums are on the first day of their month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
 		found, err := daysIn(ctx, r.storage, t, clusterFolder(r.from))
@@ -91,7 +90,7 @@ func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	return slices.CompactFunc(days, time.Time.Equal), nil
 }
 
-// check returns an error if both clusters contain the same hour of a day.
+// check returns an error if both clusters contain the same hour.
 func (r *renaming) check(ctx context.Context, day time.Time) error {
 	for _, as := range formats {
 		rows, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
@@ -129,7 +128,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest is read first, because readers ignore hours that are missing from it
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // readers ignore hours that are missing from the manifest, so the manifest comes first
 		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
@@ -144,7 +143,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 }
 
 // format writes the hours of a day and the sums of a month under the new name. A crash can leave rows of hours that are
-// missing from the manifest. format ignores these rows.
+// missing from the manifest; format ignores them.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -189,7 +188,7 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	return len(filed), err
 }
 
-// put replaces the rows of the filed hours in a file under the new name.
+// put replaces the rows of the filed hours in a file of the new name.
 func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	_, err := r.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		if len(rows) == 0 {
@@ -210,8 +209,8 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	return err
 }
 
-// events adds the events of a day under the new name, in the formats of the existing files. It skips events that
-// already exist under the new name.
+// events adds the events of a day under the new name, in the formats of the existing files. It skips events that the
+// new name already has.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
 	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {
@@ -235,7 +234,7 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 	return nil
 }
 
-// readChain reads the chain of the old name. If the chain is empty, entries for the filed hours are appended first.
+// readChain reads the chain of the old name. If the chain is empty, it first appends entries for the filed hours.
 func (r *renaming) readChain(ctx context.Context) error {
 	if _, err := r.link(ctx, r.from); err != nil {
 		return err
@@ -246,8 +245,8 @@ func (r *renaming) readChain(ctx context.Context) error {
 	return err
 }
 
-// linkDay appends entries for the hours of the current day to the chains of both names, before the files of the old
-// name are deleted. It omits hours for which an interrupted run already appended entries.
+// linkDay appends entries for the hours of the current day to the chains of both names. This must happen before the old
+// files are deleted. It omits hours with an entry from an interrupted run.
 func (r *renaming) linkDay(ctx context.Context) error {
 	var old, renamed []table.Entry
 	for _, at := range slices.Sorted(maps.Keys(r.moves)) {

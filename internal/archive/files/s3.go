@@ -52,7 +52,7 @@ func (c *S3) RegisterStore(fs *flag.FlagSet) {
 // requestTimeout is the timeout of a request to the store, including retries.
 const requestTimeout = 2 * time.Minute
 
-// bucket is a bucket in an S3-compatible store. Tags are ETags.
+// bucket is a bucket in an S3-compatible store. The tag of a file is its ETag.
 type bucket struct {
 	client *minio.Core
 	bucket string
@@ -60,7 +60,7 @@ type bucket struct {
 }
 
 // OpenS3 returns a sink that files in a bucket of an S3-compatible store. Several programs can use the bucket at the
-// same time, because the store rejects a write to a file that another program has changed.
+// same time. The store rejects a write if another program has changed the file.
 func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	formats, err := choose(c.Formats)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket returns a bucket without connecting to it. flag is the name of the flag that sets the URL, for error texts.
+// newBucket returns a bucket, and does not connect to it. Errors name the flag that sets the URL.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
@@ -125,7 +125,7 @@ func newBucket(c S3, flag string) (*bucket, error) {
 	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
-// parseURL parses the URL of a host. Errors do not repeat the URL, because it may contain a password.
+// parseURL parses the URL of a host. Errors do not contain the URL, because it may contain a password.
 func parseURL(text string, schemes ...string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -134,7 +134,7 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials, the bucket, and the store's support for conditional writes. The store must reject a
+// probe checks the credentials, the bucket, and whether the store supports conditional writes. The store must reject a
 // request to replace an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -171,7 +171,7 @@ func (b *bucket) signed() error {
 // Close does nothing.
 func (b *bucket) Close() error { return nil }
 
-// open reads the whole object, because the file of a day is small.
+// open reads the whole object. It is small, because it contains only a day.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the possible layouts of files: all tables, or only the serial numbers of boards in gpuid's layout.
+// A folder or bucket has one of these layouts. It contains all tables, or only the serial numbers of boards in gpuid's
+// layout.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"
@@ -23,7 +24,7 @@ const (
 // LayoutHelp describes the layouts.
 const LayoutHelp = "`layout` of the files: tables, or gpuid for serial numbers in gpuid's folders and CSV records"
 
-// CheckLayout returns an error that names a flag if a layout is unknown.
+// CheckLayout returns an error if a layout is unknown. The error names the flag.
 func CheckLayout(flag, layout string) error {
 	if layout != LayoutTables && layout != LayoutGPUID {
 		return fmt.Errorf("%s=%s: must be %s or %s", flag, layout, LayoutTables, LayoutGPUID)
@@ -66,7 +67,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below limits a storage to one of its folders. The names in its lists include the folder.
+// below gives access to one folder of a storage. Lists contain names with this folder.
 type below struct {
 	storage
 	folder string
@@ -101,8 +102,8 @@ func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]tab
 // Close closes the folder or bucket.
 func (s *Serials) Close() error { return s.storage.Close() }
 
-// Replace files an hour and replaces its earlier files. The hour's row in the manifest is removed first and written
-// last. Files that gpuid wrote are kept.
+// Replace files an hour in place of its earlier files. It removes the row of the hour from the manifest first, and
+// writes it last. It keeps files that gpuid wrote.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	if err := s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, none}}}); err != nil {
@@ -141,7 +142,7 @@ func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file, and retries if another program changes the file at the same time.
+// put writes a file. It tries again if another program changed the file.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

@@ -6,17 +6,16 @@ import (
 	"io"
 )
 
-// storage is a folder or a bucket that contains named files. The tag of a file identifies its content. The tag is empty
-// if there is no file.
+// storage is a folder or bucket with files. The tag of a file identifies its content. It is empty if there is no file.
 type storage interface {
-	// open opens a file and returns its tag. The content is nil if there is no file, or if the file still
-	// has the known tag.
+	// open returns the content and the tag of a file. The content is nil if the file is missing, or if its tag is still
+	// the known one.
 	open(ctx context.Context, name, known string) (content, string, error)
-	// list calls each for the files and the folders in a folder. A deep list contains all files
-	// below the folder, and no folders. A missing folder is empty.
+	// list calls each for the files and folders in a folder. A deep list contains all files below the folder, but no
+	// folders. A missing folder is empty.
 	list(ctx context.Context, of listing, each func(info)) error
-	// write replaces the file atomically if the file still has the given tag, and returns the new tag.
-	// The error is errChanged if the file has another tag.
+	// write replaces a file atomically, and returns its new tag. If the file no longer has the given tag, the error is
+	// errChanged.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
 	// remove removes a file, if it exists.
 	remove(ctx context.Context, name string) error
@@ -29,7 +28,7 @@ type listing struct {
 	deep   bool
 }
 
-// info describes a file or a folder in a list.
+// info describes a file or folder in a list.
 type info struct {
 	name   string // name, including its folder
 	size   int64

@@ -2,7 +2,7 @@ package fold
 
 import "slices"
 
-// Label is the name and the value of a series' label.
+// Label is the name and the value of a label.
 type Label struct{ Name, Value string }
 
 // Labels contains the labels of a series, including __name__, in any order.
@@ -35,15 +35,15 @@ type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU. It does not include the serial number and the chassis, because these
-// attributes may become known only after the first sample.
+// Account identifies a counter of a GPU. It does not include the serial number and the chassis, because these may
+// become known only after the first sample.
 type Account struct {
 	gpuKey
 	metric string
 	labels [4]string // values of the labels in counter.by
 }
 
-// account returns the account to which a series of the counter belongs.
+// account returns the account of a series.
 func (c *counter) account(l Labels) Account {
 	a := Account{gpuKey: gpuOf(l), metric: c.name}
 	for i, name := range c.by {
@@ -52,8 +52,7 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account to which a series belongs, or false if the metric of the series needs no opening
-// values.
+// AccountOf returns the account of a series. It returns false if the metric needs no opening values.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -79,10 +78,10 @@ func (s Series) Last() (Sample, bool) {
 	return s.Samples[len(s.Samples)-1], true
 }
 
-// Openings contains the last sample of each account at or before a moment.
+// Openings contains the last sample of each account at the start of an hour or before it.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series, unless a later sample of the same account is known.
+// Add adds the last sample of a series. It keeps a later sample of the same account.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()
@@ -94,14 +93,14 @@ func (o Openings) Add(s Series) {
 	}
 }
 
-// timeline looks up the value of a series at moments in ascending order.
+// timeline returns the values of a series for times in ascending order.
 type timeline struct {
 	value float64
 	known bool
 	next  []Sample // samples after the moment that was looked up last
 }
 
-// at returns the value of the last sample at or before a moment, or false if there is no such sample.
+// at returns the value of the last sample at a time or before it. It returns false if there is no such sample.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

@@ -21,7 +21,7 @@ func (e *BoardError) Error() string {
 
 func (e *BoardError) Unwrap() error { return e.Err }
 
-// BoardErrors contains the errors of the boards of an hour, sorted by node and UUID.
+// BoardErrors contains the errors of boards in an hour, sorted by node and UUID.
 type BoardErrors []*BoardError
 
 func newBoardErrors(all iter.Seq[*BoardError]) BoardErrors {
@@ -51,8 +51,7 @@ type board struct {
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // series by metric
-	// seen is the time of the first scrape of the GPU. It is the start of the hour if there is an
-	// opening value, and otherwise the time of the first sample.
+	// seen is the time of the first scrape of the GPU. With an opening value, it is the start of the hour.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
@@ -96,8 +95,8 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the maximum power of the board. If the scope of a counter is or may be larger than the GPU, the counter
-// can include the energy of a CPU or of a second GPU.
+// power returns the maximum power that a counter can show. If the scope of a counter is or may be larger than the GPU,
+// it can include the energy of a CPU or of a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
 		if s.Labels.Get("scope") != "gpu" {
@@ -107,8 +106,8 @@ func (b *board) power() int64 {
 	return b.maxPower
 }
 
-// settle finds the plausible samples of each counter. If a value is implausible, the whole scrape is dropped, so that
-// the charges still add up to the energy of the board.
+// settle finds the plausible samples of each counter. If a value is implausible, the whole scrape is dropped, because
+// the charges must add up to the energy of the board.
 func (b *board) settle() error {
 	bad, err := b.read()
 	if err != nil {
@@ -149,10 +148,10 @@ func (b *board) healthOnly() {
 	}
 }
 
-// maxRounds is the maximum number of rounds in which samples are dropped because other samples were dropped.
+// maxRounds limits how often dropped samples cause other samples to be dropped.
 const maxRounds = 10
 
-// read joins the samples of each account, and returns the times of impossible values.
+// read joins the samples of each account. It returns the times of impossible values.
 func (b *board) read() (bad map[int64]bool, err error) {
 	bad = make(map[int64]bool)
 	b.seen = b.start + b.lookback
@@ -188,7 +187,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// The accounts are sorted, because their order determines which error is returned.
+	// The accounts are sorted, because the first error is returned.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -212,8 +211,8 @@ func (b *board) scrapes() int {
 	return len(times)
 }
 
-// steady removes impossible created timestamps. It also removes a timestamp between two equal
-// timestamps, because a counter cannot return to an earlier start.
+// steady removes impossible created timestamps. A timestamp between two equal timestamps is impossible, because a
+// counter cannot return to an earlier start.
 func steady(opening Sample, samples []Sample) (kept []Sample) {
 	before := opening.Value
 	for i, s := range samples {
@@ -250,8 +249,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks that the GPU time of all owners does not exceed the elapsed time. It adds up the time after the first
-// sample of each owner in the hour, because the time of the preceding value may be unknown.
+// sum checks that the GPU time of all owners does not exceed the elapsed time. It counts from the first sample of each
+// owner in the hour, because the time of an opening value may be unknown.
 func (b *board) sum() error {
 	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
@@ -266,11 +265,11 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. The sum
-// can exceed the elapsed time, because the clock of the node determines when the counters start and end.
+// overlap is how far, in milliseconds, the GPU times of all owners may exceed the elapsed time. The clock of the node
+// determines when counters start and end.
 const overlap = 10 * 60 * 1000
 
-// name returns the name of an account for error texts.
+// name names an account in errors.
 func (a Account) name() string {
 	var values []string
 	for _, value := range a.labels {

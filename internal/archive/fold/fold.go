@@ -25,7 +25,7 @@ type Sample struct {
 	Value float64
 }
 
-// Series is one series of the record, with its samples sorted by time.
+// Series is a series of the record. Its samples are sorted by time.
 type Series struct {
 	Labels  Labels
 	Samples []Sample
@@ -37,26 +37,25 @@ type Input struct {
 	Start   time.Time // start of the hour
 	// MaxPower is the maximum power of a GPU in watts; 0 means [DefaultMaxPower].
 	MaxPower int64
-	// Openings contains the last samples at or before the start of the hour, but no sample that is
-	// older than Lookback.
+	// Openings contains the last samples at the start of the hour or before it. None of them is older than Lookback.
 	Openings Openings
 	// Series contains the samples after the start of the hour, up to its end.
 	Series []Series
 }
 
-// Unrecorded is the reason for energy of pods or units that have no series in the record. Such pods or units began
-// and were retired while the exporter was not scraped.
+// Unrecorded is the reason for the energy of pods or units without series in the record. They began and were retired
+// while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
-// These errors state why a record cannot be folded.
+// A record with one of these errors cannot be folded.
 var (
-	// ErrReplicas means that two series of one account have samples at the same time, because the store does not
-	// deduplicate the replicas of a Prometheus.
+	// ErrReplicas means that two series of an account have samples at the same time, because the store does not
+	// deduplicate replicas of Prometheus.
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
-	// ErrImplausible means that a board has several impossible values in a row. Single impossible
-	// values are dropped.
+	// ErrImplausible means that a board has several impossible values in a row. A single impossible value is only
+	// dropped.
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 

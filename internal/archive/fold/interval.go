@@ -6,9 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// grow records that a counter grew by n between two points. The first growth of a new counter began
-// at its created timestamp. Other growth began at the previous sample or at the start of the hour.
-// All growth ended at a sample.
+// grow records that a counter grew by n between two points. The growth of a new counter began at its created timestamp,
+// and other growth at the previous sample or at the start of the hour. All growth ended at a sample.
 func (t *track) grow(b *board, from, to *point, n int64) {
 	if n == 0 {
 		return
@@ -40,7 +39,7 @@ func (b *board) opened(first *point) int64 {
 	return min(max(int64(first.began*1000+0.5), before-slack), first.time)
 }
 
-// extend extends the interval of a pod or unit by the time in which a counter grew.
+// extend extends the interval of a pod or unit to the time in which a counter grew.
 func (r *rows) extend(t *track) {
 	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
 		return

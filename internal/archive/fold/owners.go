@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics name owners. The reconciler, kube-state-metrics and the exporter export these metrics.
+// These metrics name owners. They come from the reconciler, kube-state-metrics and the exporter.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -18,14 +18,12 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	// UnitInfo describes units. If several series describe the same unit, the times of their last samples determine which
-	// series is used.
+	// UnitInfo describes units. If several series describe a unit, the last one is used, by the times of their samples.
 	UnitInfo    = "gpuledger_unit_info"
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners returns the metrics that name the owners of pods, units and machines. All of these metrics
-// are optional.
+// Owners returns the metrics that name the owners of pods, units and machines. None of them is required.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
@@ -33,7 +31,7 @@ func Owners() []string {
 // owners contains the owners of an hour.
 type owners struct {
 	pods map[string]*table.Pod // pods by UID
-	// known contains the UIDs and names of pods, including pods that only kube-state-metrics names.
+	// known contains the UIDs and names of pods. It includes pods that only kube-state-metrics names.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
 	machines   map[string]string // machine by node
@@ -41,16 +39,15 @@ type owners struct {
 	units      map[unitKey]unit
 }
 
-// unitKey identifies a unit on a node, because containers and services of different nodes may have
-// the same name.
+// unitKey identifies a unit. It includes the node, because containers and services of different nodes may have the same
+// name.
 type unitKey struct{ node, manager, unit string }
 
-// unit contains the account to which a unit is charged, such as a Slurm account, and the user of the unit.
+// unit contains the user of a unit, and the account that is charged, such as a Slurm account.
 type unit struct{ account, user string }
 
 // newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several series, newOwners
-// uses the series with the most known labels. This series is the latest one, because the reconciler never removes
-// owners.
+// uses the one with the most known labels. It is the latest one, because the reconciler never removes owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)
@@ -81,7 +78,7 @@ func newOwners(series []Series, teamLabel string) *owners {
 	return o
 }
 
-// addPods adds pods with their workloads, and machines, from series that are grouped by metric.
+// addPods adds pods with their workloads, and machines. The series are grouped by metric.
 func (o *owners) addPods(by map[string][]map[string]string) {
 	for _, l := range by[podInfo] {
 		p := o.pod(l)
@@ -100,7 +97,7 @@ func (o *owners) addPods(by map[string][]map[string]string) {
 	}
 }
 
-// addTeams adds the teams of namespaces and of their pods. A label names the team.
+// addTeams adds the teams of namespaces and pods. The given label names the team.
 func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
@@ -123,8 +120,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare sorts descriptions as the rule gpuledger:unit_owner:present1h does. The last description with an account is
-// used or, if no description has an account, the last description with a user.
+// compare sorts descriptions like the rule gpuledger:unit_owner:present1h. The last description with an account is
+// used. If none has an account, the last description with a user is used.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(
@@ -147,7 +144,7 @@ func (o *owners) know(namespace, pod, uid string) {
 	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
-// unknown returns the charged pods that no series names by UID or by name.
+// unknown returns the charged pods without a series. A series can name a pod by its UID or its name.
 func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	all := make(map[table.PodID]bool)
 	for i := range charges {
@@ -162,7 +159,7 @@ func (o *owners) unknown(charges []table.Charge) []table.PodID {
 }
 
 // Unknown returns the charged pods that no series of the metrics in [Owners] names. Series of kube_pod_info may name
-// these pods.
+// them.
 func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
@@ -202,7 +199,7 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b table.Workload) int { return cmp.Compare(a.UID, b.UID) })
 }
 
-// kubernetesLabels returns the labels of a series that are Kubernetes labels, without the prefix of [LabelName].
+// kubernetesLabels returns the Kubernetes labels in a series, without the prefix of [LabelName].
 func kubernetesLabels(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, value := range all {
@@ -213,11 +210,10 @@ func kubernetesLabels(all map[string]string) map[string]string {
 	return found
 }
 
-// LabelPrefix is the prefix of the names of Prometheus labels that contain Kubernetes labels.
+// LabelPrefix is the prefix of Prometheus labels that contain Kubernetes labels.
 const LabelPrefix = "label_"
 
-// LabelName returns the name that kube-state-metrics and the reconciler use for the Prometheus
-// label of a Kubernetes label.
+// LabelName returns the Prometheus label for a Kubernetes label, as kube-state-metrics and the reconciler name it.
 func LabelName(label string) string {
 	return LabelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -237,7 +233,7 @@ func known(labels map[string]string) (n int) {
 	return n
 }
 
-// sorted returns the labels as text in a fixed order.
+// sorted returns the labels as text, in a fixed order.
 func sorted(labels map[string]string) []string {
 	all := make([]string, 0, len(labels))
 	for name, value := range labels {

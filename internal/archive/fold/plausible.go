@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards with one GPU have power limits of up
-// to 1,400 W.
+// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards with one GPU have power limits of up to 1,400 W.
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the maximum age, in milliseconds, of the counters in a scrape.
+	// slack is the maximum age of the counters in a scrape, in milliseconds.
 	slack = 2 * 60 * 1000
-	// skew is the time, in milliseconds, by which a node's clock may be slow or fast. Created timestamps come from this
-	// clock.
+	// skew is the error, in milliseconds, that a node's clock may have. Created timestamps come from this clock.
 	skew = 60 * 60 * 1000
-	// maxExact is the value up to which a float64 represents every integer exactly.
+	// maxExact is the largest number up to which a float64 represents every integer exactly.
 	maxExact = 1 << 53
 )
 
@@ -30,20 +28,20 @@ const (
 	held                // time that is summed over containers and instances, so it is not limited
 	bound               // upper bound of the uncounted energy; after a gap, this bound may rise faster than the power of the board allows
 	health              // counts of errors, which have no upper limit and may fall at any time
-	// Earlier exporters do not have these counters and do not keep them in the state file. So after a downgrade and an
-	// upgrade, the counters begin at 0 with the same created timestamp.
+	// Earlier exporters do not have these counters, and do not keep them in the state file. After a downgrade and an
+	// upgrade, the counters therefore begin at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
 	hardware // counts that the GPU itself keeps, or that may be older than the record, so that their first value is not an increase
 )
 
-// ofEnergy reports whether a counter measures a part of its board's energy, in joules.
+// ofEnergy reports whether a counter measures energy of its board, in joules.
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 
 // falls reports whether a counter may restart at 0 with the same created timestamp.
 func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
-// rate returns the highest increase in a millisecond, or 0 if there is no limit.
+// rate returns the highest increase per millisecond, or 0 if it is not limited.
 func (k kind) rate(power int64) int64 {
 	switch {
 	case k.ofEnergy():
@@ -54,8 +52,8 @@ func (k kind) rate(power int64) int64 {
 	return 0
 }
 
-// exact returns a value in the smallest unit, rounded. It returns false for a value that no counter can have, because
-// the value is negative, not a number, or too large to be exact.
+// exact returns a value as an integer in the smallest unit. It returns false for a value that no counter can have: a
+// negative value, NaN, or a value that is too large to be exact.
 func (c *counter) exact(value float64) (int64, bool) {
 	if !isExact(value * c.unit) {
 		return 0, false
@@ -65,14 +63,14 @@ func (c *counter) exact(value float64) (int64, bool) {
 
 func isExact(value float64) bool { return value >= 0 && value <= maxExact }
 
-// track contains the samples of an account's counter in an hour.
+// track contains the samples of an account in an hour.
 type track struct {
 	*counter
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them, and
-	// within is the part of sum between samples. If based is set, first is the point before the hour.
+	// first and last are the first and the last plausible point. sum is the increase between them, and within is the
+	// part of sum between samples. If based is set, first is from before the hour.
 	first, last point
 	sum, within int64
 	based       bool
@@ -85,14 +83,14 @@ type point struct {
 	time, value int64
 	began       float64
 	known       bool // whether began is known
-	// moved is the first time at which the counter had this value. It is earlier than the sample if the counter stopped
-	// because the driver did not respond.
+	// moved is the first time at which the counter had this value. It is earlier than the sample if the driver did not
+	// respond in between.
 	moved int64
-	// isNew is set if the point is the start of a new counter. There is no sample of such a point.
+	// isNew is set if the point is the start of a new counter. No sample shows this point.
 	isNew bool
 }
 
-// drop removes the samples of the bad scrapes.
+// drop removes the samples of bad scrapes.
 func (t *track) drop(bad map[int64]bool) {
 	isBad := func(s Sample) bool { return bad[s.Time] }
 	if slices.ContainsFunc(t.samples, isBad) {
@@ -123,7 +121,7 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// opening returns the point before the samples, or false if there is no such point.
+// opening returns the point before the samples. It returns false if there is none.
 func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
@@ -150,7 +148,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up all samples. It returns false if a sample is implausible after the preceding sample.
+// direct adds up all samples. It returns false if a sample is implausible after the one before it.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples
@@ -191,9 +189,9 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later point, or false if the later point is implausible. A counter
-// restarted at 0 if its created timestamp changed. It also restarted if its value fell and either the created timestamp
-// is unknown or the kind of the counter may fall.
+// step returns the increase from one point to a later one. It returns false if the later point is implausible. A
+// counter with another created timestamp restarted at 0. A counter whose value fell also restarted, if its created
+// timestamp is unknown or its kind may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
@@ -208,7 +206,7 @@ func (t *track) step(a, b *point) (int64, bool) {
 	return b.value, b.value <= most
 }
 
-// move sets the time at which a counter reached the value of a point.
+// move sets the time at which a counter reached a value.
 func (p *point) move(before *point) {
 	if p.value == before.value {
 		p.moved = before.moved
@@ -218,7 +216,7 @@ func (p *point) move(before *point) {
 // restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
-// jumps returns the error for a counter that jumps between two values.
+// jumps returns the error for a counter that jumps back and forth between two values.
 func (t *track) jumps(a, b *point) error {
 	if b.value < a.value {
 		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",

@@ -19,14 +19,14 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter describes a counter of the record. It contains the labels that distinguish the series of a GPU, and the
-// function that adds the increase to a field.
+// counter describes a counter of the record: the labels that distinguish the series of a GPU, and how the increase is
+// added to a field.
 type counter struct {
 	name string
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	// created is the metric that contains the created timestamp of the counter, or empty if there is no such metric.
+	// created is the metric with the created timestamp of the counter. It is empty if there is none.
 	created string
 	add     func(r *rows, a Account, increase int64)
 }
@@ -56,7 +56,7 @@ var boards = []counter{
 	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
-// amounts lists the counters of an owner by the part of their name that follows the prefix.
+// amounts lists the counters of owners, without the prefix of their names.
 var amounts = []struct {
 	name string
 	kind kind
@@ -72,8 +72,8 @@ var amounts = []struct {
 	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
-// throttled lists the counters of an owner that have the cause of throttling as their last label. A cause that has no
-// column is not filed.
+// throttled lists the counters of owners with the cause of throttling as the last label. A cause without a column is
+// not filed.
 var throttled = []struct {
 	name string
 	kind kind
@@ -87,8 +87,8 @@ var throttled = []struct {
 	}},
 }
 
-// profiled lists the owner's counters that are absent while their values are unknown. A charge without profiled time
-// has no amounts from these counters.
+// profiled lists counters of owners that are absent while their values are unknown. A charge without profiled time has
+// no such amounts.
 var profiled = []struct {
 	name string
 	of   func(*table.Charge) **int64
@@ -98,8 +98,7 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of one kind of owner, such as pods. The labels in by identify an owner
-// on a GPU.
+// owned returns the counters of one kind of owner, such as pods. The labels in by identify the owner on a GPU.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
@@ -120,7 +119,7 @@ func owned(prefix string, by []string, created string, charge func(*rows, Accoun
 // Metrics returns the metrics that [Fold] reads in an hour.
 func Metrics() []string { return append([]string{placement, source, lowBanks, recovery}, Opened()...) }
 
-// Opened returns the metrics for which opening values are read.
+// Opened returns the metrics that need opening values.
 func Opened() []string {
 	var names []string
 	for _, c := range slices.Concat(created, counters) {
@@ -140,6 +139,5 @@ var opened = func() map[string]*counter {
 	return all
 }()
 
-// created contains the metrics with the created timestamps of the counters of a board, a pod and a
-// unit.
+// created contains the metrics with created timestamps of boards, pods and units.
 var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// chargeKey identifies a charge.
 type chargeKey struct {
 	gpuKey
 	pod    [3]string
@@ -73,7 +72,7 @@ func addRemapped(g *table.GPU, kind string, n int64) {
 	}
 }
 
-// addECC adds errors of the given kind, such as "correctable", in the given memory, such as "dram".
+// addECC adds memory errors, for example for the kind "correctable" and the memory "dram".
 func addECC(g *table.GPU, memory, kind string, n int64) {
 	of := map[string]**int64{
 		"dram correctable": &g.DRAMCorrectable, "dram uncorrectable": &g.DRAMUncorrectable,
@@ -84,7 +83,7 @@ func addECC(g *table.GPU, memory, kind string, n int64) {
 	}
 }
 
-// increase adds n to a number that may be unknown.
+// increase adds n to a number. An unknown number counts as 0.
 func increase(to **int64, n int64) {
 	if *to == nil {
 		*to = new(int64)
@@ -112,14 +111,14 @@ func (r *rows) levels(series map[string][]Series) {
 	}
 }
 
-// latest returns series sorted by the time of their last samples.
+// latest sorts series by the times of their last samples.
 func latest(series []Series) []Series {
 	return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
 		return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
 	})
 }
 
-// place adds the attributes of each GPU, from the last scrape of the GPU.
+// place adds the attributes from the last scrape of each GPU.
 func (r *rows) place(series map[string][]Series) {
 	for _, s := range latest(series[boardEnergy]) {
 		r.at(gpuOf(s.Labels)).Serial = s.Labels.Get("serial")
@@ -141,7 +140,7 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the remainders and sorts the rows. If any board is refused, all amounts are removed from the rows.
+// close adds the remainders and sorts the rows. It removes all amounts if any board is refused.
 func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {

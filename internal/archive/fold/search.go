@@ -5,21 +5,18 @@ import (
 	"slices"
 )
 
-// maxPoints limits the search for plausible samples, because the search compares each sample with
-// all other samples.
+// maxPoints limits the search for plausible samples, which compares each sample with all others.
 const maxPoints = 5000
 
-// candidate is a point in the search for plausible points.
 type candidate struct {
 	point
-	// length is the number of points in the longest plausible sequence that ends with this point. before is the previous
-	// point in this sequence.
+	// length is the length of the longest plausible sequence that ends here. before is the previous point in this
+	// sequence.
 	before *candidate
 	length int
 }
 
-// search adds up the longest plausible sequence of samples, and adds the times of the other samples
-// to bad.
+// search adds up the longest plausible sequence. It adds the times of all other samples to bad.
 func (t *track) search(b *board, bad map[int64]bool) error {
 	if len(t.samples) > maxPoints {
 		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
@@ -56,8 +53,8 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence of points in which each point continues the previous point.
-// If there is a point before the samples, the sequence begins with this point.
+// longest returns the longest sequence in which each point continues the previous one. A point before the samples is
+// always the first one.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {
@@ -107,8 +104,8 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun explains the points between two kept points. A nil pointer stands for the beginning or the end of the
-// samples.
+// explainRun explains the points between two kept points. At the beginning or the end of the samples, the kept point is
+// nil.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
@@ -132,7 +129,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter without a maximum rate can have the second value after the first value.
+// continues reports whether a counter can go from one value to another. The counter has no maximum rate.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

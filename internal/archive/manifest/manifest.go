@@ -25,13 +25,12 @@ type hour struct {
 	start   int64 // Unix seconds
 }
 
-// Manifest contains the filed hours. The zero value is a manifest that is only in memory.
+// Manifest contains the filed hours. The zero value exists only in memory.
 type Manifest struct {
 	filed map[hour]table.Filed
 	file  *os.File // nil if the manifest is only in memory
 }
 
-// line is a line in the file.
 type line struct {
 	Cluster  string    `json:"cluster"`
 	Hour     time.Time `json:"hour"`
@@ -40,9 +39,8 @@ type line struct {
 	Reason   string    `json:"reason,omitempty"` // reason for accepted gaps
 }
 
-// Open reads or creates a file of JSON lines. It locks the file, so another process cannot open it
-// at the same time. A later line about an hour replaces an earlier line. An incomplete last line,
-// which a crash left, is removed.
+// Open opens or creates a file with a JSON object on each line. Another process cannot open the file at the same time.
+// Later lines about an hour replace earlier ones. A crash can leave an incomplete last line, which Open removes.
 func Open(path string) (*Manifest, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// file is a file to which events are appended. It is opened for each addition, so that it can be
-// rotated.
+// file is a file with events. It is opened for each addition, so that it can be rotated.
 type file struct{ path string }
 
-// openFile opens a file, and returns the ids of the events in it. It removes an incomplete last
-// line, which a crash left, but never changes a file with other content.
+// openFile opens a file, and returns the ids of its events. It removes an incomplete last line, which a crash can
+// leave. It does not change a file with other content.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
@@ -46,8 +45,7 @@ func isCut(line []byte) bool {
 	return bytes.Equal(line[:n], begin[:n])
 }
 
-// add appends events. The events are durable when add returns. If they cannot be written
-// completely, no event is added.
+// add appends events and flushes them to disk. If it cannot write all of them, it writes none.
 func (f *file) add(_ context.Context, rows [][]any) (err error) {
 	var lines []byte
 	for _, row := range rows {

@@ -1,5 +1,5 @@
-// Package moves sends the events of boards to a webhook and a file after their hours are filed. Each event is sent at
-// least once, with an id by which receivers can drop duplicates.
+// Package moves sends the events of boards to a webhook and a file when their hours are filed. Each event is sent at
+// least once. Receivers can drop duplicates by the id of the event.
 package moves
 
 import (
@@ -29,7 +29,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.File, "moves.file", "", "`file` to which the command run appends the events of boards as JSON lines, after each filed hour")
 }
 
-// IsSet reports whether any flag requests events.
+// IsSet reports whether a flag requests events.
 func (c *Config) IsSet() bool { return c.Webhook != "" || c.File != "" }
 
 // Validate checks the flags.
@@ -50,11 +50,10 @@ func (c *Config) webhook() webhook.Config {
 }
 
 const (
-	// window is the length of the period before the filed hours for which events are read again, because late
-	// samples may reveal further events.
+	// window is the period before the filed hours that is read again, because late samples may reveal more events.
 	window = 7 * 24 * time.Hour
-	// lookback is the length of the period before the window that is also read. A board that was in its place in this
-	// period is not new.
+	// lookback is the period before the window that is also read. A board that was in its place in this period is not
+	// new.
 	lookback = 24 * time.Hour
 	// minRetry and maxRetry limit the time before a failed push is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
@@ -70,14 +69,14 @@ type Pusher struct {
 	logged  string // last failure that was logged
 }
 
-// outlet is a receiver of events, with the ids of the events that it already received.
+// outlet receives events. It contains the ids of events that were already sent to it.
 type outlet struct {
 	name string
 	sent map[string]bool
 	add  func(ctx context.Context, rows [][]any) error
 }
 
-// New returns a pusher that sends the events since a week before now. The pusher opens the books for each push.
+// New returns a pusher for the events since a week before now. It opens the books for each push.
 func New(c Config, open func(ctx context.Context) (books.Source, error), now time.Time, log *slog.Logger) (*Pusher, error) {
 	p := &Pusher{open: open, log: log, since: now.Add(-window), wake: make(chan time.Time, 1)}
 	if c.Webhook != "" {
@@ -98,7 +97,7 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed requests that the events until a moment are sent. The hours of all clusters must be filed until this moment.
+// Filed requests that events until a time are sent. All hours before this time must be filed.
 func (p *Pusher) Filed(until time.Time) {
 	select {
 	case <-p.wake: // drops the earlier moment
@@ -119,7 +118,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// repeat sends the events until a moment. After a failure it retries until it succeeds or a later moment is requested.
+// repeat sends the events until a time. After a failure it tries again, until it succeeds or a later time is requested.
 func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
 		err := p.push(ctx, until)
@@ -145,7 +144,7 @@ func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	}
 }
 
-// push sends to each outlet the events that the outlet has not received yet.
+// push sends the new events to each outlet.
 func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	source, err := p.open(ctx)
 	if err != nil {
@@ -165,8 +164,7 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send sends the events since a moment, except events that the outlet has already received. If the receiver rejects an
-// event, the event is logged and not sent again.
+// send sends the events since a time that the outlet has not received. A rejected event is logged and not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {
@@ -195,5 +193,5 @@ func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *s
 	return nil
 }
 
-// These are the indexes of columns in [table.Moves].
+// These constants are indexes of columns in [table.Moves].
 const idColumn, timeColumn = 0, 1

@@ -1,4 +1,4 @@
-// Package permanent marks errors that no retry can fix, because a sink rejects the data itself. All other errors are
+// Package permanent marks errors that a retry cannot fix, because a sink rejects the data. All other errors are
 // temporary, even if an administrator must repair the cause, such as a wrong password.
 package permanent
 
@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Err matches all permanent errors in [errors.Is].
+// Err matches permanent errors in [errors.Is].
 var Err = errors.New("permanent error")
 
 // failure is a permanent error with the text of its cause.
@@ -29,7 +29,7 @@ func Error(err error) error {
 // Is reports whether an error is permanent.
 func Is(err error) bool { return errors.Is(err, Err) }
 
-// If marks an error as permanent if the condition is true.
+// If marks an error as permanent if a condition is true.
 func If(condition bool, err error) error {
 	if condition {
 		return Error(err)
@@ -37,13 +37,13 @@ func If(condition bool, err error) error {
 	return err
 }
 
-// Path reports whether an error means that a file system rejects the name of a file.
+// Path reports whether a file system rejects the name of a file.
 func Path(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) || errors.Is(err, syscall.EINVAL)
 }
 
-// Status reports whether an HTTP status means that the server rejects the content of a request. Other statuses are
-// temporary, because an administrator can repair credentials and addresses, and conflicts and rate limits end.
+// Status reports whether a server rejects the content of a request. Other statuses are temporary: an administrator can
+// repair credentials and addresses, and conflicts and rate limits end.
 func Status(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
@@ -53,8 +53,8 @@ func Status(status int) bool {
 	return status/100 == 4
 }
 
-// SQLState reports whether an SQLSTATE means that a database rejects values. This is the case for the classes 22 (data
-// exceptions), 23 (violated constraints) and 54 (a row or its index is too large).
+// SQLState reports whether a database rejects values: the classes 22 (data exceptions), 23 (violated constraints) and
+// 54 (a row or its index is too large).
 func SQLState(code string) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }

@@ -20,7 +20,7 @@ import (
 // Kind is the kind of the values in a column.
 type Kind int
 
-// These are the kinds of values, with their Go types.
+// Each kind has a Go type.
 const (
 	Text   Kind = iota // string or Hours
 	Count              // int64

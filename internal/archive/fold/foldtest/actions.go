@@ -2,12 +2,11 @@ package foldtest
 
 import "slices"
 
-// absence is a period of a block in which a board or node is missing. It consists of the first minute, the end, and the
-// number of full hours in the period.
+// absence is a period in which a board or node is missing. It contains its first minute, its end, and its number of
+// full hours.
 type absence struct{ from, until, hours int }
 
-// short draws an absence that contains no full hour. long draws an absence that contains from least
-// to most full hours.
+// short returns a random absence without a full hour. long returns one with at least least and at most most full hours.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}
@@ -28,8 +27,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished returns the event for a board that is in no place: "silent" if its node has no other boards, and otherwise
-// "lost".
+// vanished returns the event for a board that is in no place. The event is "silent" if its node has no other boards,
+// and "lost" otherwise.
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -37,7 +36,7 @@ func (n *drawnNode) vanished() string {
 	return "lost"
 }
 
-// free draws an empty slot on a node that has no event in this block. It returns nil if there is no such slot.
+// free returns a random empty slot on a node without an event in this block. It returns nil if there is none.
 func (p *Places) free(not *drawnNode) *drawnSlot {
 	var all []*drawnSlot
 	for _, c := range p.clusters {
@@ -57,7 +56,7 @@ func (p *Places) free(not *drawnNode) *drawnSlot {
 	return s
 }
 
-// block draws an event for each node, except the first node of a cluster.
+// block makes a random event for each node, except the first node of a cluster.
 func (p *Places) block(hour int, gaps bool) {
 	p.gone, p.going = append(p.gone, p.going...), nil
 	for _, c := range p.clusters {
@@ -84,8 +83,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled omits an hour in which a board is missing. The board has no event unless its absence is longer than this
-// hour.
+// unfiled omits an hour in which a board is missing. There is an event only if the board is missing for longer than
+// this hour.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -100,7 +99,6 @@ func (p *Places) unfiled(c *drawnCluster, hour int) {
 	p.absent(b, a, a.hours == 2)
 }
 
-// absent removes a board from its slot for some time.
 func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	at := b.last
 	if noticed {
@@ -113,7 +111,7 @@ func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	b.spans = append(b.spans, drawnSpan{at, a.until, -1})
 }
 
-// action draws an event for a board or for its node.
+// action makes a random event for a board or its node.
 func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	short, long := p.short(hour), p.long(hour, 1, 4)
 	switch p.IntN(13) {

@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// These are the texts before and after the series in an answer to a query.
+// These strings enclose the series in a response.
 const (
 	Begin = `{"status":"success","data":{"result":[`
 	End   = `]}}`
 )
 
-// Answers is a store that answers with arbitrary texts, which may be invalid.
+// Answers is a store that responds with arbitrary text, which may be invalid.
 type Answers struct {
-	// Choose returns the index of the text that answers a request. If Choose is nil, the first text answers queries, and
-	// the second text answers requests for lists of series.
+	// Choose returns the index of the response to a request. If Choose is nil, queries get the first response, and
+	// requests for lists of series get the second.
 	Choose func(r *http.Request) int
 
 	mu    sync.Mutex
 	texts []string
 }
 
-// Set replaces the texts.
+// Set replaces the responses.
 func (a *Answers) Set(texts ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

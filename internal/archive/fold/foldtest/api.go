@@ -21,7 +21,7 @@ import (
 // send.
 type API struct {
 	Store record
-	// Hidden reports whether a sample is not served. If it is nil, all samples are served.
+	// Hidden reports whether a sample is omitted. If it is nil, all samples are served.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
@@ -86,8 +86,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": evaluate(time.UnixMilli(int64(seconds * 1000)))}})
 }
 
-// parsed returns a function that evaluates a query at a moment, or nil if the query is not
-// supported.
+// parsed returns a function that evaluates a query at a time. It returns nil if the query is not supported.
 func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind string) {
 	if sum := parseSum(text); sum != nil {
 		return func(at time.Time) []result { return a.sums(sum, at) }, "vector"
@@ -199,10 +198,9 @@ type matcher struct {
 	not    bool
 }
 
-// matches reports whether the matcher selects a value.
 func (m *matcher) matches(value string) bool { return m.values.matches(value) != m.not }
 
-// expression is a regular expression that must match a whole text. It caches its results, because queries are repeated.
+// expression is a regular expression for a whole string. It caches its results, because queries are repeated.
 type expression struct {
 	*regexp.Regexp
 	answers sync.Map

@@ -166,12 +166,12 @@ func series(of fold.Labels) string {
 	return of.Metric() + "{" + strings.Join(labels, ",") + "}"
 }
 
-// Fleet is a simulated cluster of nodes with one GPU each. The nodes sometimes reboot or are not scraped for a while,
-// and their serial numbers become known late. The nodes run pods and units, often only for minutes.
+// Fleet is a simulated cluster. Each node has one GPU, and runs pods and units, often only for minutes. Nodes sometimes
+// reboot or are not scraped for a while, and their serial numbers become known late.
 type Fleet struct {
 	Nodes []*Node
-	// If Wrong is n, one scrape in n has a wrong value on average; 0 means that all values are right. The truth does not
-	// contain wrong values.
+	// If Wrong is n, about one scrape in n has a wrong value. If it is 0, all values are right. The truth contains no
+	// wrong values.
 	Wrong int
 	start time.Time
 	store *Store
@@ -180,7 +180,7 @@ type Fleet struct {
 	more  []string   // labels that all series have
 }
 
-// Node is a simulated node with its exporter. It contains a GPU, pods and units, and their counters in millijoules.
+// Node is a simulated node with its exporter, a GPU, and pods and units. Its counters are in millijoules.
 type Node struct {
 	Name, UUID string
 	// Board contains the true amounts of the board, which are the increases of the scraped counters. Pods contains the true
@@ -206,11 +206,11 @@ type pod struct {
 	ended int // minutes since the pod ended; 0 while it runs
 }
 
-// retention is the number of minutes for which an ended pod still has counters.
+// retention is the number of minutes for which an ended pod keeps its counters.
 const retention = 5
 
-// NewFleet returns a fleet that begins at a time. It adds samples to the store, with the given labels on every series.
-// Fleets with different seeds have different GPUs.
+// NewFleet returns a fleet that begins at a time. Its samples in the store have the given labels. Fleets with different
+// seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
 	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), other: rand.New(rand.NewPCG(seed, 2)), more: labels}
 	for i := range nodes {
@@ -222,7 +222,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	return f
 }
 
-// Run advances the fleet by minutes. Each node is scraped at a different moment.
+// Run advances the fleet by minutes. Each node is scraped at another time within the minute.
 func (f *Fleet) Run(minutes int) {
 	for minute := range minutes {
 		for i, n := range f.Nodes {
@@ -276,7 +276,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	return true
 }
 
-// scrape adds the record of a node to the store. It returns false for a failed scrape.
+// scrape adds the record of a node to the store. It returns false if the scrape fails.
 func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	switch {
 	case n.unseen > 0:
@@ -326,8 +326,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. If the value of the counter is small, wrong does not return a
-// smaller value, which could be the start of a new counter.
+// wrong returns a value that the counter cannot have. If the counter is small, the value is not smaller, because it
+// could be the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6
 	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Places is a random history of boards and their places. Its events and stays are recorded when they are drawn, and not
-// derived from the hours.
+// Places is a random history of boards and their places. Events and stays are recorded while the history is made, and
+// not derived from the hours.
 type Places struct {
 	Start time.Time
 	// Hours contains the filed hours, sorted by time and cluster.
@@ -34,14 +34,14 @@ const (
 	blockHours  = 10
 )
 
-// PlaceEvent is an event that was drawn. If several boards fall silent together, their event has no serial number.
+// PlaceEvent is an event of the history. If several boards fall silent together, their event has no serial number.
 type PlaceEvent struct {
 	At                                                        time.Time
 	Event, Serial, Cluster, Node, FromCluster, FromNode, Took string
 	GPUs                                                      int
 }
 
-// PlaceStay is the stay of a board in a place, as it was drawn.
+// PlaceStay is a stay of the history.
 type PlaceStay struct {
 	Serial, Cluster, Node, Start string
 	First, Last                  time.Time
@@ -82,8 +82,8 @@ type drawnSpan struct {
 	first, end int // times in minutes; the end is -1 while the stay is open
 }
 
-// DrawPlaces draws a history. Two clusters exist from the beginning, and a third one is installed later. If gaps is
-// set, some hours are not filed.
+// DrawPlaces returns a random history. Two clusters exist from the beginning, and a third one is installed later. If
+// gaps is set, some hours are not filed.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
@@ -125,7 +125,6 @@ func (p *Places) at(minute int) time.Time {
 	return p.Start.Add(time.Duration(minute)*time.Minute + 7*time.Second)
 }
 
-// event records an event.
 func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, from *drawnSlot, took *drawnBoard) {
 	e := PlaceEvent{At: p.at(minute), Event: event, Serial: b.serial, Cluster: at.drawnCluster.name, Node: at.name, GPUs: 1}
 	if from != nil {
@@ -137,7 +136,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// of records an event for the boards of a node.
+// of records an event of all boards on a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -152,7 +151,7 @@ func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard
 	p.Events = append(p.Events, e)
 }
 
-// enter puts a board into a slot, and begins a stay.
+// enter puts a board into a slot. This begins a stay.
 func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	s.board, s.occupant, b.last, b.stay = b, b, s, len(p.Stays)
 	b.spans = append(b.spans, drawnSpan{s, minute, -1})
@@ -172,7 +171,7 @@ func (p *Places) come(b *drawnBoard, s *drawnSlot, minute int) {
 	p.enter(b, s, minute, start)
 }
 
-// leave removes a board from its slot at a minute, and ends the board's stay with a reason.
+// leave removes a board from its slot. This ends the stay for the given reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
 	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
@@ -184,7 +183,7 @@ func (p *Places) vanish(b *drawnBoard, minute int, end string) {
 	p.leave(b, minute, end)
 }
 
-// away removes a board from its slot without ending the board's stay.
+// away removes a board from its slot. The stay does not end.
 func (p *Places) away(b *drawnBoard, minute int) {
 	b.last.board = nil
 	b.spans[len(b.spans)-1].end = minute
@@ -238,7 +237,7 @@ func (b *drawnBoard) scrape(h *table.Hour, s *drawnSlot, at time.Time) {
 	g.Scrapes++
 }
 
-// Record returns the samples of the history. The power of the boards is constant.
+// Record returns the samples of the history. All boards have constant power.
 func (p *Places) Record() *Store {
 	s := NewStore()
 	for _, h := range p.Hours {

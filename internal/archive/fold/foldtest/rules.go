@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds the results that the recording rules in dashboards/rules should have.
-// It computes these results from the true energy of the nodes, and not from samples.
+// RunRuled advances the fleet by hours, and adds what the recording rules in dashboards/rules should record. It
+// computes these results from the true energy of the nodes.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
 		before := f.truth()
@@ -27,10 +27,10 @@ func (f *Fleet) RunRuled(hours int) {
 	}
 }
 
-// recorded is the time from the end of an hour until the rules are evaluated. The store contains only this evaluation.
+// recorded is the delay after an hour until the rules are evaluated. The store contains only this evaluation.
 const recorded = 40 * time.Minute
 
-// truth returns the true energy until now, by rule and labels. The labels contain no spaces.
+// truth returns the true energy until now, by rule and labels.
 func (f *Fleet) truth() map[string]int64 {
 	all := make(map[string]int64)
 	const model = "model NVIDIA"
@@ -54,7 +54,7 @@ func (f *Fleet) truth() map[string]int64 {
 	return all
 }
 
-// Scale multiplies all samples of a metric from a moment on.
+// Scale multiplies the samples of a metric from a time on.
 func (s *Store) Scale(metric string, by float64, from time.Time) {
 	for _, one := range s.series(metric) {
 		for i, x := range one.Samples {
@@ -65,7 +65,7 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 	}
 }
 
-// sumForm matches a query that sums the values of a rule, either at a moment or over the hours of a window.
+// sumForm matches a query for the sum of a rule's values: at one time, or over all hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?((?:last|count)_over_time\(.*?\[\w+\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 // sum is a parsed sum.
@@ -125,7 +125,7 @@ func (a API) sums(s *sum, at time.Time) []result {
 	return results
 }
 
-// Double adds a copy of a metric's samples with another value for a label.
+// Double copies the samples of a metric. The copies have another value for a label.
 func (s *Store) Double(metric, label, value string) {
 	for _, one := range s.series(metric) {
 		other := slices.Clone(one.Labels)
@@ -138,7 +138,7 @@ func (s *Store) Double(metric, label, value string) {
 	}
 }
 
-// Remove removes the samples at a moment from all metrics with a prefix.
+// Remove removes the samples at one time, for all metrics with a prefix.
 func (s *Store) Remove(prefix string, at time.Time) {
 	for _, one := range s.all {
 		if strings.HasPrefix(one.Labels.Metric(), prefix) {

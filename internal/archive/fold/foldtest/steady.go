@@ -38,8 +38,8 @@ type steady struct {
 
 func constant(value int64) func(int) int64 { return func(int) int64 { return value } }
 
-// meter returns the energy of a GPU, in millijoules, that a counter without resets would show. The
-// power is about 550 W.
+// meter returns the energy of a GPU in millijoules, as a counter without resets would show it. The power is about 550
+// W.
 func meter(gpu, minute int) int64 {
 	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
 	x = (x ^ x>>31) * 0x94d049bb133111eb
@@ -66,7 +66,7 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 
 func (s Steady) minute(at time.Time) int { return int(at.Sub(s.Start) / time.Minute) }
 
-// at returns the time, in milliseconds, at which a node is scraped in a minute.
+// at returns the time of the scrape of a node in a minute, in milliseconds.
 func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
