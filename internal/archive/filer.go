@@ -274,7 +274,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// maxAbsence is the maximum age of a filed hour whose nodes are still expected.
+// maxAbsence is the time for which the nodes of the last filed hour are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
 // nodes returns the nodes in the last filed hour of a cluster within a period. The period excludes

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// long is the minimum number of hours for which a back-fill shows a progress line.
+// long is the number of hours from which on a back-fill shows its progress.
 const long = 24
 
 // progress describes how much of a back-fill is done.
@@ -15,7 +15,7 @@ type progress struct {
 
 	mu    sync.Mutex
 	left  map[string]int // number of hours that are left, by sink
-	total int            // largest number of hours left in one sink since all sinks were complete
+	total int            // the most hours that one sink had left since all sinks were complete
 	marks [2]mark        // the rate is measured from the first mark
 }
 
@@ -25,11 +25,10 @@ type mark struct {
 	left int
 }
 
-// window is the minimum time over which a rate is measured.
+// window is the shortest time for measuring a rate.
 const window = time.Minute
 
-// update sets the number of hours that are left for a sink. The line describes the sink that has
-// the most hours left.
+// update sets how many hours a sink has left. The line describes the sink with the most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// keeping returns the sinks that keep hours. In these sinks hours can be read, deleted and renamed.
+// keeping returns the sinks that keep hours. Only in these sinks, hours can be read, deleted and renamed.
 func keeping(c *Config) (all []sinks.Place) {
 	for _, p := range c.places {
 		if p.Books != nil {
@@ -25,8 +25,8 @@ func keeping(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// Prune deletes the hours and events before a date in all sinks that keep hours, and prints the deleted rows and files.
-// The sums of months and the manifest remain. If a sink fails, the other sinks are still pruned.
+// Prune deletes the hours and events before a date in all sinks that keep hours, and prints what was deleted. The sums
+// of months and the manifest remain. If a sink fails, the other sinks are still pruned.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
 	if !before.Equal(c.Before.Time) {
@@ -47,7 +47,7 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 	return err
 }
 
-// pruneAll prunes the sinks that keep hours, and prints the deleted rows and files.
+// pruneAll prunes the sinks that keep hours, and prints what was deleted.
 func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (failed error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
@@ -63,7 +63,7 @@ func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (
 	return errors.Join(failed, w.Flush())
 }
 
-// pruneSink prunes a sink, and returns the deletions by table and cluster.
+// pruneSink prunes a sink. It returns what was deleted, by table and cluster.
 func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
 	err = change(ctx, c, of, func(s sink) (clusters []string, err error) {
 		p, ok := s.(pruner)
@@ -89,9 +89,9 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a sink in order to delete or rename hours. The chain of the sink records this change, and checkpoints
-// are published for the changed clusters. In a folder, change also takes the separate lock for events, so that no other
-// program adds events.
+// change opens a sink to delete or rename hours. The chain of the sink records the change, and checkpoints of the
+// changed clusters are published. In a folder, change also takes the lock for events, so that no other program adds
+// events.
 func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) (clusters []string, err error)) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 )
 
 const (
-	// maxAhead is the maximum number of hours that are read together when the past is filed. Reading
-	// them together saves a third of the processor time, because the store finds the series once and
-	// decodes its chunks once.
+	// maxAhead is the maximum number of old hours that are read together. This saves a third of the processor time,
+	// because the store finds the series once and decodes its chunks once.
 	maxAhead = 6
-	// maxSequences is the maximum number of sequences per cluster. There may be several, because sinks
-	// may be at different hours.
+	// maxSequences is the maximum number of sequences for a cluster. Sinks can be at different hours, and then need
+	// different sequences.
 	maxSequences = 4
 )
 
@@ -40,14 +39,12 @@ type foldedHour struct {
 
 // filedHours reads the filed hours of a sink.
 type filedHours interface {
-	// nodes returns the nodes with boards in the last filed hour of a cluster within a period.
+	// nodes returns the nodes with boards in the last filed hour of a cluster in a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
-	// filed returns the row for an hour in the manifest.
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// A request asks for an hour that a sink needs. before is the row for this hour in the sink's
-// manifest.
+// A request asks for an hour that a sink needs. before is the row of this hour in the sink's manifest.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -55,9 +52,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests that can share a result. Such requests ask for the same hour, with
-// the same reason for an acceptance. Either all or none of the sinks in these requests contain the
-// hour.
+// requestKey identifies requests with the same result: they ask for the same hour, and give the same reason to accept
+// it. Either all or none of their sinks contain the hour.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -69,8 +65,7 @@ func (r request) key() requestKey {
 	return requestKey{r.cluster, r.hour.Unix(), r.before != (table.Filed{}), r.before.Reason}
 }
 
-// read reads and folds an hour. The error is errGone, or a refusal if the samples may be
-// incomplete.
+// read reads and folds an hour. The error is errGone, or a refusal if samples may be missing.
 func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error) {
 	cluster, hour := r.cluster, r.hour
 	s := a.sequence(cluster, hour)
@@ -115,8 +110,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep stores a sequence for the next request. If all sequences together take too much memory, keep
-// drops the other sequences. The hours of these sequences are then read again.
+// keep stores a sequence for the next request. If all sequences take too much memory, keep drops the others, and their
+// hours are read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -128,7 +123,7 @@ func (a *archive) keep(s *sequence) {
 	a.sequences = append(a.sequences, s)
 }
 
-// kept returns the memory that the closing values take, in bytes.
+// kept returns the memory for the closing values, in bytes.
 func kept(closings []fold.Openings) (bytes int) {
 	for _, of := range closings {
 		bytes += store.Kept(0, len(of))
@@ -136,7 +131,7 @@ func kept(closings []fold.Openings) (bytes int) {
 	return bytes
 }
 
-// kept returns the memory that the hours read ahead take, in bytes.
+// kept returns the memory for the hours that were read ahead, in bytes.
 func (s *sequence) kept() (bytes int) {
 	for _, f := range s.ahead {
 		for _, part := range f.parts {
@@ -146,9 +141,8 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes and returns the sequence of a cluster that continues with the given hour, or
-// returns a new one. The caller adds the sequence again only when the hour is complete, because the
-// values of a refused hour may be incomplete.
+// sequence removes and returns the sequence of a cluster that continues with an hour, or returns a new one. The caller
+// puts it back only when the hour is complete, because the values of a refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {
@@ -166,8 +160,8 @@ func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	return &sequence{cluster: cluster, next: hour}
 }
 
-// readAhead reads and folds the next hour of a sequence, and also later hours if these hours are so
-// old that no more samples arrive. Only one shard is in memory at a time.
+// readAhead reads and folds the next hour of a sequence. It also reads later hours if no more samples can arrive for
+// them. Only one shard is in memory at a time.
 func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	if err := a.divide(ctx, s); err != nil {
 		return err
@@ -212,7 +206,6 @@ func (a *archive) divide(ctx context.Context, s *sequence) error {
 	return nil
 }
 
-// hoursAhead returns the number of hours to read at once.
 func (a *archive) hoursAhead(first time.Time) int {
 	end := a.now().Add(-maxLag)
 	if until := a.config.Until; !until.IsZero() && until.Before(end) {
@@ -221,7 +214,6 @@ func (a *archive) hoursAhead(first time.Time) int {
 	return min(max(int(end.Sub(first)/time.Hour), 1), maxAhead)
 }
 
-// add folds a shard and adds the result.
 func (f *foldedHour) add(in fold.Input) {
 	f.coverage.add(in.Series)
 	part, err := fold.Fold(in)
@@ -233,9 +225,8 @@ func (f *foldedHour) add(in fold.Input) {
 	}
 }
 
-// nodesBefore returns the nodes with boards in the previous hour, according to the store and to the
-// sink. The store alone is not enough, because a Thanos Query that lost a component responds as if
-// the component had never existed.
+// nodesBefore returns the nodes with boards in the previous hour, as the store and the sink list them. The store alone
+// does not suffice: if a Thanos Query lost a component, it responds as if the component had never existed.
 func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
 	if err != nil {
@@ -249,7 +240,7 @@ func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours)
 	return nodes, err
 }
 
-// check returns the state of an hour, or a refusal if the hour may be incomplete.
+// check returns the state of an hour. It returns a refusal if the hour may be incomplete.
 func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r request) (state table.State, err error) {
 	c := &f.coverage
 	c.start, c.now, c.before = s.next, a.now(), slices.Collect(maps.Keys(s.nodes))
@@ -276,8 +267,7 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 	return state, err
 }
 
-// sampledAfter reports whether a cluster has samples after an hour, or whether all its nodes were
-// removed.
+// sampledAfter reports whether a cluster has samples after an hour. It also returns true if all nodes were removed.
 func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	found, err := a.store.SampledSince(ctx, cluster, c.start.Add(time.Hour), c.now)
 	if err != nil || found {
@@ -286,9 +276,8 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance determines whether missing samples are accepted. Missing samples are accepted if the
-// command is "accept", if an operator accepted the filed hour, or if the cluster was not scraped
-// since an accepted hour.
+// acceptance reports whether missing samples are accepted: by the command accept, by an operator who accepted the filed
+// hour, or because the cluster was not scraped since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason
@@ -305,8 +294,8 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an empty hour if the last filed hour was accepted. After two days of empty hours,
-// the cluster counts as gone.
+// inherit accepts an empty hour if the last filed hour was accepted. A cluster counts as gone after two days of empty
+// hours.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed
 	ago := time.Duration(0)

@@ -22,7 +22,7 @@ import (
 // refusalReason names the reason for a refusal in metrics.
 type refusalReason struct {
 	name string
-	err  error // error in the refusal; nil matches any error
+	err  error // error to match; nil matches any error
 }
 
 var refusalReasons = []refusalReason{
@@ -60,8 +60,7 @@ type refusedHour struct {
 	sink    string
 }
 
-// refusals contains the hours that are refused now, by sink. Each hour is logged once for each
-// reason.
+// refusals contains the hours that are now refused, by sink. Each hour is logged once for each reason.
 type refusals struct {
 	gauge *prometheus.GaugeVec
 	log   *slog.Logger
@@ -95,8 +94,8 @@ func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.log.Warn("hour refused", "cluster", key.cluster, "hour", key.hour, "err", err)
 }
 
-// command returns the command that accepts a refused hour, together with the earlier hours that are refused or not
-// filed.
+// command returns the command that accepts a refused hour. The command also accepts earlier hours that are refused or
+// not filed.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
@@ -132,8 +131,8 @@ func (r *refusals) born(cluster string) {
 	r.count(cluster)
 }
 
-// answer returns the hours that are refused now, with their reasons and the command that accepts them. flags are the
-// flags of the command that select the store and the sinks. locked is a notice about the commands, or empty.
+// answer returns the hours that are now refused, with their reasons and the command that accepts them. flags select the
+// store and the sinks in this command. locked is a notice about the command, or empty.
 func (r *refusals) answer(flags, locked string) print.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,10 +153,10 @@ func (r *refusals) answer(flags, locked string) print.Answer {
 	return a
 }
 
-// accepted contains the reasons for which the command accept may file refused hours.
+// accepted contains the reasons that the command accept can override.
 var accepted = []string{"lagging", "silent_nodes"}
 
-// count sets the metric of a cluster. An hour that several sinks refuse for the same reason is counted once.
+// count sets the metric of a cluster. If several sinks refuse an hour for the same reason, the hour counts once.
 func (r *refusals) count(cluster string) {
 	hours := make(map[string]map[int64]bool)
 	for key, why := range r.hours {

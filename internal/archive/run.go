@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// lookback is the period before the current time that the first round reads if --from is not set.
-	// This period is read again each day.
+	// lookback is how far back the first round reads without --from. Hours in this period are read again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the start times of replicas, so that later replicas find the hour already
-	// filed.
+	// maxJitter spreads the start times of replicas. Later replicas then find that the hour is already filed.
 	maxJitter = 2 * time.Minute
 	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
 	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
@@ -65,8 +63,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run files hours until the context ends. It reads an hour when the duration late has passed since
-// the end of the hour.
+// run files hours until the context ends. It reads an hour when the delay late has passed since the end of the hour.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time
@@ -95,8 +92,8 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 	}
 }
 
-// plan adds jobs for the hours from next to last, and returns the hour after them. If again is set,
-// it also adds the hours of the lookback period after the end of each day.
+// plan adds jobs for the hours from next to last, and returns the hour after them. If again is set, it also adds, once
+// a day, the hours of the lookback period.
 func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	now := f.now()
 	for hour := next; again && !hour.After(last); hour = hour.Add(time.Hour) {
@@ -111,7 +108,7 @@ func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	return last.Add(time.Hour)
 }
 
-// addAgain adds jobs for hours that were already filed, except hours that wait for another attempt.
+// addAgain adds jobs for hours that are already filed. It omits hours that wait for another attempt.
 func (f *filer) addAgain(from, until, now time.Time) {
 	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
 		if !slices.ContainsFunc(f.jobs, func(j *job) bool { return j.hour.Equal(hour) }) {
@@ -120,7 +117,7 @@ func (f *filer) addAgain(from, until, now time.Time) {
 	}
 }
 
-// due returns the time of the next job: a new hour or a delayed one.
+// due returns when the next job begins. The job is a new hour or a delayed one.
 func (f *filer) due(next time.Time) time.Time {
 	for _, j := range f.jobs {
 		if j.due.Before(next) {
@@ -130,8 +127,8 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns the delay after a round. The delay is 0 if neither the sink nor the store failed.
-// after logs a failure of the store once.
+// after returns the delay after a round. It is 0 unless the sink or the store failed. A failure of the store is logged
+// once.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

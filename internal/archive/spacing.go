@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// dense is the distance in milliseconds up to which samples are certainly raw.
+	// dense is the largest distance, in milliseconds, at which samples are certainly raw.
 	dense = 3 * 60_000
-	// grid is the finest resolution of downsampled data in milliseconds. If Thanos downsampled the
-	// data, the timestamp of a sample is the last millisecond of its window. The windows of the
-	// coarser resolution end at the same times as some of these windows.
+	// grid is the finest resolution of downsampled data, in milliseconds. If Thanos downsampled the data, the timestamp
+	// of a sample is the last millisecond of its window. Windows of the coarser resolution end together with some of
+	// these windows.
 	grid = 5 * 60_000
 )
 
@@ -29,9 +29,8 @@ type sparse struct {
 	samples     int
 }
 
-// add adds a series. By chance, raw scrapes can also be at the last millisecond of a window. In
-// this case, all series of the target have this phase. Therefore a sample counts as downsampled
-// only if it is far from the previous sample.
+// add adds a series. Raw scrapes can also be at the last millisecond of a window, by chance. All series of the target
+// then have this phase. A sample therefore counts as downsampled only if it is far from the previous one.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0
@@ -65,9 +64,8 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly. This is the case if the timestamps look
-// like downsampled data. It is also the case if a series has at most half as many samples as
-// another series in the same time, or half as many as the successful scrapes of its target.
+// thinned reports whether samples are missing regularly. The timestamps can look like downsampled data. Or a series has
+// at most half as many samples as another one in the same time, or as its target has successful scrapes.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true
@@ -77,8 +75,8 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has at most half as many samples as there are given times between
-// its first and its last sample.
+// half reports whether a series has samples for at most half of the given times. Only times between its first and its
+// last sample count.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

@@ -92,8 +92,8 @@ func (a Answer) Write(w io.Writer, format string, style Style) error {
 	return a.text(w, style)
 }
 
-// json writes an object that contains each row as an object. Energy is in millijoules, durations are in milliseconds,
-// and times are in UTC.
+// json writes an object with an object for each row. Energy is in millijoules, durations are in milliseconds, and times
+// are in UTC.
 func (a Answer) json(w io.Writer) error {
 	type object struct {
 		Rows    []json.RawMessage `json:"rows"`
@@ -122,7 +122,7 @@ func (a Answer) json(w io.Writer) error {
 	return err
 }
 
-// visible replaces invisible characters in a JSON text with their escapes, which have the same meaning.
+// visible replaces invisible characters in a JSON text by their escapes. The meaning does not change.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -137,7 +137,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs, or nil if the value is unknown.
+// plain returns a value for programs. It returns nil if the value is unknown.
 func plain(value any) any {
 	if hours, ok := value.(Hours); ok {
 		return hours.in(time.UTC)
@@ -152,8 +152,7 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// csv writes a table with plain values. If a spreadsheet would run a text as a formula, an apostrophe is put before the
-// text.
+// csv writes a table with plain values. An apostrophe precedes text that a spreadsheet would run as a formula.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string
@@ -189,7 +188,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// text writes a table for people. Columns without a title or without values are omitted.
+// text writes a table for people. It omits columns without a title or values.
 func (a Answer) text(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var table strings.Builder
@@ -226,8 +225,7 @@ func (a Answer) notices(w io.Writer, style Style) error {
 	return nil
 }
 
-// cells returns the printable titles and texts of the columns that have a title and at least one
-// value.
+// cells returns printable titles and texts. It omits columns without a title or values.
 func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	shown, rows := a.Shown(style)
 	for _, c := range shown {
@@ -236,7 +234,7 @@ func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	return head, rows
 }
 
-// Shown returns the columns that have a title and at least one value, and their printable texts.
+// Shown returns the printable titles and texts of the columns. It omits columns without a title or values.
 func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	rows = make([][]string, len(a.Rows))
 	for i, c := range a.Columns {
@@ -259,13 +257,13 @@ func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	return shown, rows
 }
 
-// These are the units in text.
+// Text shows energy in kilowatt-hours, and durations in hours.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
 )
 
-// Text returns a value as text for people, or an empty text if the value is unknown. The text may contain unprintable
+// Text returns a value as text for people. The text is empty if the value is unknown, and may contain unprintable
 // characters.
 func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {

@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// special matches the characters that begin inline elements of Markdown, including GitHub's
-	// extensions: math, mentions and links without brackets.
+	// special matches characters that begin inline elements of Markdown. They include GitHub's extensions: math,
+	// mentions and links without brackets.
 	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
-	// start matches a text that begins a list, or that underlines a heading.
+	// start matches text that begins a list or underlines a heading.
 	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)
 )
 
-// escape returns a printable text as Markdown that stays within a line. In CommonMark, any
-// punctuation after a backslash is text.
+// escape returns printable text as Markdown for a place within a line. In CommonMark, a punctuation character after a
+// backslash is plain text.
 func escape(text string) string {
 	return special.ReplaceAllStringFunc(text, func(found string) string {
 		last := len(found) - 1
@@ -27,7 +27,6 @@ func escape(text string) string {
 	})
 }
 
-// paragraph returns a text as a Markdown paragraph.
 func paragraph(text string) string {
 	text = escape(strings.TrimSpace(labelvalue.Printable(text)))
 	return start.ReplaceAllStringFunc(text, func(found string) string {

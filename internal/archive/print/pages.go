@@ -84,8 +84,7 @@ const pageHead = `<!DOCTYPE html>
 <h1>%[1]s</h1>
 `
 
-// SecurityPolicy is the Content-Security-Policy of an HTML page. It allows only the style sheet of
-// the page.
+// SecurityPolicy is the Content-Security-Policy of an HTML page. It allows only the page's own style sheet.
 var SecurityPolicy = "default-src 'none'; style-src " + style.Source(pageStyle) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page is a page with a title.

@@ -20,35 +20,33 @@ import (
 type Kind struct {
 	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag that names a place of this kind. Other flags with the same prefix are the parameters of the URLs
-	// of this kind.
+	// Flag is the flag that names a place of this kind. The other flags with its prefix are parameters in URLs.
 	Flag string
-	// Schemes contains the URL schemes of this kind, with the most common one first.
+	// Schemes contains the URL schemes of this kind. The first is the most common one.
 	Schemes []string
 	// Example is a URL of this kind. Help describes what is filed there.
 	Example, Help string
 
-	// local is set if the URLs of this kind consist of a path or a word, without a host. For other kinds, driver is set if
-	// a URL may contain parameters for the driver. fragment is set if all parameters after ? belong to the server, so that
-	// the parameters for the sink follow #.
+	// local is set if URLs of this kind have no host, only a path or a word. driver is set if a URL with a host may
+	// contain parameters for the driver. fragment is set if all parameters after ? are for the server. Parameters for
+	// the sink then follow #.
 	local, driver, fragment bool
-	// parameters is the prefix of the flags that are parameters, such as "folder." for --folder.format. It is empty if
-	// there are no parameters.
+	// parameters is the prefix of flags that are parameters, such as "folder." for --folder.format. It is empty if
+	// there are none.
 	parameters string
-	// secret is the parameter that names the file with a secret, or empty if there is no such parameter.
+	// secret is the parameter for the file with a secret. It is empty if there is none.
 	secret string
 
 	target func(o *Options) *string // returns the option that names the place
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
-	// events opens a place for events. events is nil if open also opens the place for events.
+	// events opens a place for events. If it is nil, the sink that open returns also files events.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
 	// layout returns the layout of the files. It is nil if there is only one layout.
 	layout func(o *Options) string
-	// keepsEvents reports whether a place stores events. It is nil if all places of this kind store events.
+	// keepsEvents reports whether a place stores events. If it is nil, all places of this kind do.
 	keepsEvents func(o *Options) bool
-	// books opens a place for reading. If places of this kind cannot be read, books is nil, and unreadable contains
-	// the reason.
+	// books opens a place for reading. It is nil if places of this kind cannot be read; unreadable explains why.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -146,8 +144,8 @@ var kinds = []*Kind{
 	},
 }
 
-// opened converts s to an interface. If there is an error, it returns a nil interface and not an interface that
-// contains a nil pointer.
+// opened converts s to an interface. After an error, it returns a nil interface. Otherwise the interface would contain
+// a nil pointer.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I

@@ -1,5 +1,4 @@
-// Package sinks contains a table with the kinds of places in which the archive is filed. A place is named by a URL or
-// by a flag.
+// Package sinks lists the kinds of places in which the archive is filed. A URL or a flag names a place.
 package sinks
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Sink files hours in a place that was opened.
+// Sink files hours in an open place.
 type Sink interface {
 	// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
@@ -36,8 +35,8 @@ type Place struct {
 	// Folder is the path of a folder. It is empty for other kinds of places.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events. The returned sink is separate from the sink that Open returns, because a sink is
-	// not safe for concurrent use. Events is nil if the format or the selected table contains no events.
+	// Events opens the place for events. A sink is not safe for concurrent use, so this is another sink than the one
+	// from Open. Events is nil if the format or the selected table contains no events.
 	Events func(ctx context.Context) (events.Sink, error)
 	// Books opens the place for reading. It is nil if the place cannot be read.
 	Books func(ctx context.Context) (books.Source, error)
@@ -45,14 +44,13 @@ type Place struct {
 
 // Options contains the values of the flags of all kinds.
 type Options struct {
-	// Each of these fields names a place. Folder is the path of a folder, Postgres and MySQL are the URLs of
-	// databases, and SQLite is the path of a file. MySQLPassword is the path of the file with the MySQL password.
+	// Each of these fields names a place: the path of a folder, the URLs of PostgreSQL and MySQL, and the path of an
+	// SQLite file. MySQLPassword is the path of the file with the MySQL password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
 	Layout  string
-	// S3 configures a bucket in which the archive is filed. HTTP configures a server that receives the rows
-	// of the archive.
+	// S3 configures a bucket for the archive. HTTP configures a server that receives the rows of the archive.
 	S3   files.S3
 	HTTP webhook.Config
 	// Stdout configures how rows are printed.
@@ -74,9 +72,8 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
-// Places returns the places that flags name, in the order of the table, followed by the places that URLs name. Flags
-// also set the defaults for the parameters of URLs. The second place of a kind has the name of the kind with the suffix
-// -2.
+// Places returns the places that flags name, in the order of the table, and then the places that URLs name. Flags also
+// set defaults for parameters of URLs. The second place of a kind has the name of the kind with the suffix -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)
 	add := func(k *Kind, of *Options, label string) error {
@@ -114,8 +111,8 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the place that a URL names. The URL is the value of a flag that selects an archive to read. Errors name
-// this flag.
+// Parse returns the place that a URL names. The URL comes from a flag that selects an archive to read. Errors name this
+// flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {
@@ -129,7 +126,7 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	return k.place(of, label), nil
 }
 
-// place returns a place of the kind with a copy of the options.
+// place returns a place of this kind. It copies the options.
 func (k *Kind) place(o *Options, label string) Place {
 	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
 	if k.Name == "folder" && k.tables(o) {
@@ -155,10 +152,10 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 	return s.(events.Sink), nil
 }
 
-// tables reports whether a place contains all tables, and not only serial numbers.
+// tables reports whether a place contains all tables. Some places contain only serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
-// distinct returns an error if a place is the same as an earlier one, or has the same manifest.
+// distinct returns an error if a place equals an earlier one or has the same manifest.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
 	place := k.Name + " " + *k.target(o)
 	if k.Name == "stdout" {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// kindOf returns the kind that a URL scheme selects, or nil if there is no such kind.
+// kindOf returns the kind for a URL scheme. It returns nil if there is none.
 func kindOf(scheme string) *Kind {
 	i := slices.IndexFunc(kinds, func(k *Kind) bool { return slices.Contains(k.Schemes, scheme) })
 	if i < 0 {
@@ -21,14 +21,14 @@ func kindOf(scheme string) *Kind {
 	return kinds[i]
 }
 
-// IsURL reports whether a text is meant as a URL and not as a path.
+// IsURL reports whether a string is a URL. Otherwise it is a path.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(strings.ToLower(text), ":")
 	return found && kindOf(scheme) != nil || strings.Contains(text, "://")
 }
 
-// parse returns the kind, the options and the label for a URL in a flag. The flags contain the defaults for the
-// parameters of the URL. Errors do not repeat the URL, which may contain a password.
+// parse returns the kind, the options and the label for a URL in a flag. The flags set defaults for parameters of the
+// URL. Errors do not contain the URL, because it may contain a password.
 func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
 	k := kindOf(scheme)
@@ -63,7 +63,6 @@ type parts struct {
 	public     string // URL without secrets
 }
 
-// split returns the parts of a URL.
 func (k *Kind) split(text string) (parts, error) {
 	if k.local {
 		return k.splitLocal(text)
@@ -124,9 +123,9 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options that a URL sets. A parameter of the URL has the effect of the flag with this name, but
-// only for this place. If a flag names another place of the same kind, the flag with the secret applies only to that
-// other place, because no other server must receive the secret.
+// options returns the options in a URL. A parameter acts like the flag with its name, but only for this place. If a
+// flag names another place of this kind, the flag with the secret is only for that other place, because no other server
+// must receive the secret.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)

@@ -20,7 +20,7 @@ type Appender interface {
 }
 
 // Events returns an event, a snapshot of the same version, events in other hours, days and months, and an event without
-// a time. The texts of the events require quotes. All events arrive at the time of the first event.
+// a time. Their strings require quotes. All events arrive at the time of the first one.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{
@@ -65,7 +65,7 @@ func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 	}
 }
 
-// formatted returns the values of a row as texts in the form of [table.Format].
+// formatted returns the values of a row as strings in the format [table.Format].
 func formatted(row []any) (texts []string) {
 	for _, value := range row {
 		texts = append(texts, table.Format(value))

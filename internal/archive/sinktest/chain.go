@@ -23,19 +23,19 @@ type Chained interface {
 	SignWith(s *chain.Signer)
 }
 
-// Raw reads and changes the tables of a sink without the code of the sink. A row contains texts in the form of
+// Raw reads and changes the tables of a sink without the code of the sink. The values of a row have the format
 // [table.Format].
 type Raw interface {
 	Rows(t table.Table) [][]string
 	Replace(t table.Table, rows [][]string)
 }
 
-// ChainPlace contains an empty sink, access to its raw data, and a function that opens it for reading.
+// ChainPlace contains an empty sink, its raw data, and a function that opens it for reading.
 type ChainPlace struct {
 	Sink Chained
 	Raw  Raw
 	Read func() chain.Source
-	// Manipulations is the number of random manipulations.
+	// Manipulations is the number of random manipulations in a test.
 	Manipulations int
 }
 
@@ -59,7 +59,7 @@ func KeyFiles(t *testing.T, private, public string) *chain.Signer {
 	return s
 }
 
-// chainTest contains an archive with all kinds of entries.
+// chainTest contains an archive with every kind of entry.
 type chainTest struct {
 	*testing.T
 	ChainPlace
@@ -70,11 +70,11 @@ type chainTest struct {
 	rows                map[string][][]string // rows by table
 }
 
-// chainTables contains the tables that the chain covers, and the table that contains the chain.
+// chainTables contains the tables that the chain covers, and the chain.
 var chainTables = append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain)
 
-// TestChain checks that the verification of an unchanged archive finds no problem. It then manipulates the archive at
-// random many times, and checks that each time a problem names the manipulated hour.
+// TestChain checks that verification finds no problem in an unchanged archive. Then it makes many random manipulations.
+// After each of them, a problem must name the manipulated hour.
 func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	place, dir := open(t), t.TempDir()
 	c := &chainTest{T: t, ChainPlace: place, random: mathrand.New(mathrand.NewPCG(5, 6))}
@@ -104,7 +104,7 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	return hour
 }
 
-// file files hours in all possible ways, and verifies the archive after each step.
+// file files hours in all ways that exist. It verifies the archive after each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
@@ -152,7 +152,7 @@ func (c *chainTest) file() {
 	c.read()
 }
 
-// read reads the rows, and publishes checkpoints.
+// read reads all rows, and publishes checkpoints.
 func (c *chainTest) read() {
 	t := c.T
 	c.rows = make(map[string][][]string)
@@ -187,8 +187,8 @@ func (c *chainTest) verifies(after string) {
 	}
 }
 
-// TestChainConcurrent checks that the chain of a cluster does not fork if programs file hours of the cluster at the
-// same time. open opens the same sink again for each program.
+// TestChainConcurrent checks that a chain does not fork if several programs file hours of its cluster at the same time.
+// open opens the same sink for each program.
 func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.Source) {
 	dir := t.TempDir()
 	public := filepath.Join(dir, "public.pem")

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry, and the hours that a problem with this entry may name: the hour of the entry itself,
-// and the hour of the next entry.
+// entry returns a random entry. It also returns the hours that a problem with this entry may name: the hour of the
+// entry, and the hour of the next entry.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))
@@ -61,8 +61,8 @@ func (c *chainTest) truncate() (at []place) {
 	return at
 }
 
-// replaceSignature replaces a signature with the signature of another entry, with a signature by another key, or with
-// an empty text.
+// replaceSignature replaces a signature by the signature of another entry, by a signature with another key, or by an
+// empty string.
 func (c *chainTest) replaceSignature() []place {
 	i, at := c.entry()
 	row := c.rows[table.Chain.Name][i]
@@ -85,7 +85,7 @@ func (c *chainTest) replaceSignature() []place {
 	return at
 }
 
-// rewrite changes the energy of a charge, and replaces the chain by a new chain that matches the change.
+// rewrite changes the energy of a charge, and writes a new chain that matches this change.
 func (c *chainTest) rewrite(by *chain.Signer) []place {
 	_, i := c.row(table.Charges)
 	row := c.rows[table.Charges.Name][i]
@@ -111,7 +111,7 @@ func (c *chainTest) rewrite(by *chain.Signer) []place {
 	return all
 }
 
-// rollBack removes the newest entry of a cluster together with its hour.
+// rollBack removes the newest entry of a cluster and its hour.
 func (c *chainTest) rollBack() []place {
 	i, _ := c.entry()
 	entries := c.entries(c.rows[table.Chain.Name][i][0])

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// place identifies an hour of a cluster by texts.
+// place identifies an hour of a cluster. Both are strings.
 type place struct{ cluster, hour string }
 
 // String describes a place in the output of a failed test.
@@ -20,12 +20,12 @@ func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
 }
 
-// manipulation is a way to change rows. change returns the changed hours, or nil if the change is not possible for the
-// random row.
+// manipulation is a way to change rows. change returns the changed hours. It returns nil if the random row cannot be
+// changed in this way.
 type manipulation struct {
 	name   string
 	change func(*chainTest) []place
-	// published is set if only published checkpoints reveal the manipulation.
+	// published is set if only published checkpoints can reveal the manipulation.
 	published bool
 }
 
@@ -47,8 +47,7 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes random manipulations, one after the other. It repeatedly makes all kinds of manipulations, in random
-// order.
+// manipulate makes random manipulations, one after the other. It repeats all kinds of manipulations in random order.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations

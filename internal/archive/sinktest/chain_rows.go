@@ -40,7 +40,7 @@ func (c *chainTest) removeRow() []place {
 	return []place{at}
 }
 
-// insertRow inserts a copy of a row that has another cluster, another hour or another attribute in its key.
+// insertRow inserts a copy of a row with another cluster, another hour or another attribute in its key.
 func (c *chainTest) insertRow() []place {
 	of, i := c.row(coveredTables...)
 	row := slices.Clone(c.rows[of.Name][i])

@@ -16,9 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestDays makes random changes, and checks after each change that the daily sums equal the sums of the hours. Hours
-// are filed, filed again and corrected, months are pruned, and clusters are renamed. If compare is not nil, TestDays
-// also calls compare after each change.
+// TestDays makes random changes. After each change, the daily sums must equal the sums of the hours. The changes file
+// and correct hours, prune months, and rename clusters. TestDays calls compare after each change unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -90,7 +89,7 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	return "file " + key
 }
 
-// hour returns an hour with boards in random places. The UUIDs of the boards contain the index of the cluster.
+// hour returns an hour with boards in random places. Each cluster has boards with other UUIDs.
 func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: start}
 	for i := range 3 {
@@ -135,8 +134,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays compares the daily sums with the sums of the hours, after it has joined the rows of both. It also checks
-// that the database has already joined the sums of each day for which the last hour is filed.
+// compareDays joins the rows of the daily sums and of the hours, and compares them. If the last hour of a day is filed,
+// the database must already have joined the sums of this day.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -195,7 +194,7 @@ func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	return sorted(all)
 }
 
-// dayOf converts a row of an hour to the row of a daily sum that contains only this hour.
+// dayOf converts a row of an hour to a daily sum. The sum contains only this hour.
 func dayOf(t *testing.T, row map[string]string) map[string]string {
 	t.Helper()
 	row["day"], row["first_hour"], row["last_hour"], row["hours"] = row["hour"][:10], row["hour"], row["hour"], "1"
@@ -210,7 +209,7 @@ func dayOf(t *testing.T, row map[string]string) map[string]string {
 	return row
 }
 
-// joinCharges joins rows that have the same account and day.
+// joinCharges joins rows with the same account and day.
 func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
@@ -236,7 +235,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces joins consecutive rows of a GPU if the GPU stays in the same place within a day.
+// joinPlaces joins consecutive rows of a GPU that stays in one place on a day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})
@@ -258,13 +257,12 @@ func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// follows reports whether a row begins in the hour after the end of another row.
+// follows reports whether a row begins in the hour after another row ends.
 func follows(before, row map[string]string) bool {
 	last, _ := time.Parse(time.RFC3339, before["last_hour"])
 	return table.Format(last.Add(time.Hour)) == row["first_hour"]
 }
 
-// add adds an integer of a row to a sum.
 func add(sum, row map[string]string, name string) {
 	a, _ := strconv.ParseInt(sum[name], 10, 64)
 	b, _ := strconv.ParseInt(row[name], 10, 64)

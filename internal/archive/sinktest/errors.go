@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestErrors checks that each kind of board error is stored in its own column, and that an unknown number is stored as
-// an empty text and not as 0.
+// TestErrors checks that each error of boards has its own column. An unknown number must be stored as an empty string
+// and not as 0.
 func TestErrors(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	h := Hour(Noon, 7)

@@ -24,7 +24,7 @@ type Pruner interface {
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
-// Rows returns all rows of a table that the archive contains, in any order, with values in the form of [table.Format].
+// Rows returns all rows of a table, in any order. Their values have the format [table.Format].
 type Rows func(t table.Table) [][]string
 
 // all returns the sorted rows of each table.
@@ -36,17 +36,17 @@ func (r Rows) all() map[string][][]string {
 	return all
 }
 
-// statement holds amounts. The key joins the texts of a monthly sum, such as cluster, month, model, namespace,
-// workload, team, reason, unit and queue.
+// statement holds amounts by the strings of a monthly sum, such as cluster, month, model, namespace, workload, team,
+// reason, unit and queue.
 type statement map[string]amounts
 
-// amounts contains the sums of integers, and the sums of optional integers as texts.
+// amounts contains sums of integers. Sums of optional integers are strings.
 type amounts struct {
 	Sums     [8]int64
 	Optional [3]string
 }
 
-// add adds a charge. It lists the columns itself, independently of package table.
+// add adds a charge. It has its own list of columns, independent of package table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
@@ -64,7 +64,7 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 // optionalAmounts contains the columns of charges that may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
-// plus adds two integers, given as texts. An empty text stands for an unknown integer, which adds nothing.
+// plus adds two integers, which are strings. An unknown integer is an empty string and adds nothing.
 func plus(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -101,13 +101,13 @@ func sums(t *testing.T, rows [][]string) statement {
 	return found
 }
 
-// history contains the history of two clusters, and the sums of this history by month.
+// history contains hours of two clusters, and their sums by month.
 type history struct {
 	random *rand.Rand
 	want   statement
 }
 
-// hour returns an hour with random charges for pods, units and reasons.
+// hour returns an hour with random charges to pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
@@ -162,8 +162,8 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// late returns an hour without samples that was accepted, and a correction of this hour with random charges. Samples
-// that arrive after the month was closed cause such a correction.
+// late returns an hour without samples that was accepted, and a correction of it with random charges. Such a correction
+// occurs if samples arrive after the month was closed.
 func (h *history) late(cluster string, start time.Time) (accepted, corrected *table.Hour) {
 	accepted = Complete(&table.Hour{Cluster: cluster, Start: start})
 	accepted.State, accepted.Reason = table.Gaps, "outage"
@@ -172,7 +172,7 @@ func (h *history) late(cluster string, start time.Time) (accepted, corrected *ta
 	return accepted, corrected
 }
 
-// TestPrune checks that a pruned hour leaves only its exact sums and its row in the manifest.
+// TestPrune checks that only the exact sums and the row in the manifest remain of a pruned hour.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
@@ -248,7 +248,7 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that the rows of hours before a moment were deleted, and that later rows and the manifest were kept.
+// pruned checks that the rows of hours before a time are deleted. The manifest and later rows must remain.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {

@@ -21,8 +21,8 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename files complete, corrected and pruned hours of two clusters, and events. It returns the rows that the
-// sink must contain after [Cluster] has been renamed.
+// FileForRename files complete, corrected and pruned hours of two clusters, and events. It returns the rows that must
+// exist when [Cluster] has been renamed.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
@@ -78,7 +78,7 @@ func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	}
 }
 
-// TestRename checks that all rows of the renamed cluster have the new name, and that no other rows have changed.
+// TestRename checks that all rows of the renamed cluster have the new name. Other rows must not change.
 func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)

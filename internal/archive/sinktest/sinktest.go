@@ -1,4 +1,4 @@
-// Package sinktest contains the acceptance tests that every readable sink of the archive must pass.
+// Package sinktest contains tests that every readable sink of the archive must pass.
 package sinktest
 
 import (
@@ -31,8 +31,7 @@ var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // Cluster is the cluster of [Hour]. Its name must be escaped in paths.
 const Cluster = "east/1"
 
-// Hour returns the first revision of an hour. The hour contains a GPU, a pod with its workload, and texts that require
-// quotes.
+// Hour returns the first revision of an hour with a GPU, a pod and its workload. Some of its strings require quotes.
 func Hour(start time.Time, energy int64) *table.Hour {
 	h := &table.Hour{
 		Cluster: Cluster, Start: start,
@@ -51,7 +50,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete returns an hour in the form in which an hour without gaps is first filed.
+// Complete returns an hour as it is first filed without gaps.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
@@ -64,7 +63,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 	return h
 }
 
-// Test runs the tests. The function open opens a new, empty sink.
+// Test runs the tests. The function open opens an empty sink.
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
@@ -103,8 +102,7 @@ func testReplace(t *testing.T, s Sink) {
 	filed(t, s, Noon, accepted.Filed)
 }
 
-// testCorrect checks that corrections are stored in addition to the charges, and that the corrections and charges are
-// added up.
+// testCorrect checks that corrections are stored next to the charges, and that both are added up.
 func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
@@ -119,8 +117,8 @@ func testCorrect(t *testing.T, s Sink) {
 	}
 }
 
-// testReopened checks that a corrected hour can be replaced, for example after its month was opened again. The
-// corrections must be removed, because the new charges already contain them.
+// testReopened checks that a corrected hour can be replaced, for example after its month was opened again. This must
+// remove the corrections, because the new charges already contain them.
 func testReopened(t *testing.T, s Sink) {
 	next := Noon.Add(time.Hour)
 	for _, hour := range []time.Time{Noon, next} {
@@ -132,7 +130,7 @@ func testReopened(t *testing.T, s Sink) {
 	charged(t, s, next, Hour(next, 9).Charges)
 }
 
-// testUnits checks that each unit of a GPU has its own charges and corrections.
+// testUnits checks that each unit on a GPU has its own charges and corrections.
 func testUnits(t *testing.T, s Sink) {
 	of := func(n, energy int64) *table.Hour {
 		h := revision(Noon, 7, n)
@@ -146,7 +144,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct files corrections of an hour. The filed charges and the corrections add up to the charges of h.
+// correct files corrections of an hour. Together with the filed charges, they add up to the charges of h.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)
@@ -156,7 +154,7 @@ func correct(t *testing.T, s Sink, h *table.Hour) {
 	charged(t, s, h.Start, h.Charges)
 }
 
-// testNodes checks which nodes are returned for the last filed hour within a period.
+// testNodes checks which nodes are returned for the last filed hour in a period.
 func testNodes(t *testing.T, s Sink) {
 	two := Hour(Noon, 7)
 	two.GPUs = append(two.GPUs, table.GPU{Node: "b", UUID: "GPU-2"}, table.GPU{Node: "b", UUID: "GPU-3"})
@@ -212,7 +210,7 @@ func filed(t *testing.T, s Sink, hour time.Time, want table.Filed) {
 	}
 }
 
-// charged checks the sums of the charges and corrections of an hour.
+// charged checks the sums of an hour's charges and corrections.
 func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	t.Helper()
 	got, err := s.Charges(t.Context(), Cluster, hour)

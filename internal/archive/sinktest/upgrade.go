@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unprofiled returns SQL statements that insert rows for schema version 18, which has no profiled time. The rows
-// contain an hour of the namespace ml with a correction and its sums, and a pruned hour of the previous month. stamp
-// formats times.
+// Unprofiled returns SQL statements for rows of schema version 18, which has no profiled time: an hour of the namespace
+// ml with a correction and its sums, and a pruned hour of the previous month. stamp formats times.
 func Unprofiled(hour time.Time, stamp func(time.Time) string) string {
 	day, month := hour.Truncate(24*time.Hour), time.Date(hour.Year(), hour.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(t time.Time) string { return "'" + stamp(t) + "'" }
@@ -37,7 +36,8 @@ func Unprofiled(hour time.Time, stamp func(time.Time) string) string {
 	return b.String()
 }
 
-// insertion returns a statement that inserts a row. Columns without a value are empty, 0 or null, and profiled columns are missing.
+// insertion returns a statement that inserts a row. The columns that are not given are empty, 0 or null. It omits the
+// columns for profiled time.
 func insertion(of table.Table, values map[string]string) string {
 	var names, row []string
 	for _, c := range of.Columns {
