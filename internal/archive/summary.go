@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// summary counts the hours in a sink since its filer was created.
+// summary counts the hours in a sink since the filer was created.
 type summary struct {
 	filed   int
 	skipped int // hours that were filed before and did not change
@@ -19,13 +19,11 @@ type summary struct {
 	refused map[string]int
 }
 
-// add counts a filed hour.
 func (s *summary) add(h *table.Hour) {
 	s.filed++
 	s.rows += len(h.GPUs) + len(h.Charges) + len(h.Pods) + len(h.Workloads)
 }
 
-// refuse counts a refusal by its reason.
 func (s *summary) refuse(err error) {
 	if s.refused == nil {
 		s.refused = make(map[string]int)
@@ -48,7 +46,6 @@ func (f *filer) summarize(began time.Time) {
 	f.log.Info("finished", append(attrs, "rows", f.summary.rows, "seconds", seconds(time.Since(began)))...)
 }
 
-// logFiled logs a filed hour.
 func (f *filer) logFiled(h *table.Hour, revision int64, took time.Duration) {
 	attrs := []any{
 		"sink", f.Name, "cluster", h.Cluster, "hour", h.Start, "revision", revision, "gpus", len(h.GPUs), "charges", len(h.Charges), "seconds", seconds(took),
@@ -62,5 +59,5 @@ func (f *filer) logFiled(h *table.Hour, revision int64, took time.Duration) {
 	f.log.Info("hour filed", attrs...)
 }
 
-// seconds returns a time in seconds for the log, with milliseconds.
+// seconds returns a duration in seconds for the log, with three decimals.
 func seconds(took time.Duration) float64 { return math.Round(took.Seconds()*1000) / 1000 }

@@ -6,26 +6,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// These costs estimate the memory for the data that was read, in bytes, including the memory that a fold needs for it.
+// These costs estimate the memory for data that was read, in bytes. They include the memory for folding the data.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
-	textCost   = 64 // in addition to the bytes of the text
+	textCost   = 64 // in addition to the bytes of the string
 	sampleCost = 16
 )
 
 const (
-	// The responses to the queries of one read may take 1/answerPart of the memory limit.
+	// The responses in a read may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// Data that is kept after a read may take 1/keptPart of the memory limit.
+	// The data that is kept after a read may take 1/keptPart of the memory limit.
 	keptPart = 3
 	// defaultLimit is used if the program has no memory limit.
 	defaultLimit = 4 << 30
-	// minBudget is enough for a correct response, because about 1,000 GPU hours take 30 MB.
+	// minBudget is enough for a correct response. About 1,000 GPU hours take 30 MB.
 	minBudget = 48 << 20
 )
 
-// budget limits the memory for responses, in bytes. left is the rest of the limit.
+// budget limits the memory for responses, in bytes. left is what remains of it.
 type budget struct{ limit, left int }
 
 // newBudget returns the budget for one read.
@@ -41,17 +41,16 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// These costs estimate the memory for the data that is kept after a read, in bytes, including the overhead of maps.
+// These costs estimate the memory for data that is kept after a read, in bytes. They include the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256
 )
 
-// Kept returns the memory, in bytes, for the rows of an hour and the last values of its counters.
+// Kept returns the memory for the rows of an hour and the last values of its counters, in bytes.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the data that is kept for the hours of a cluster takes too much
-// memory.
+// CheckKept returns an error if the hours of a cluster take too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)

@@ -19,30 +19,30 @@ var ErrIncomplete = errors.New("the data are incomplete")
 // ErrTooLarge means that the store returned more data than fits in the memory of the program.
 var ErrTooLarge = errors.New("the data are too large")
 
-// errFormat means that a response does not have the format of the query API.
+// errFormat means that a response is not from the query API.
 var errFormat = errors.New("this is not a response of the query API")
 
 // decoder reads series from responses. It is several times faster than encoding/json, which would take more processor
-// time than all other work for an hour.
+// time than everything else for an hour.
 type decoder struct {
 	*scanner
 	// budget limits the memory for all responses.
 	budget *budget
-	// texts contains each label name and value once, so that series share them.
+	// texts contains each label name and value once. Series share these strings.
 	texts map[string]string
-	// room is the memory for the next samples. Series share large slices of samples. The samples of
-	// the current series start at index begin.
+	// room is the memory for the next samples. Series share large slices of samples. Those of the current series start
+	// at index begin.
 	room  []fold.Sample
 	begin int
 	last  value
 }
 
 const (
-	// roomSize is the maximum number of samples for which memory is allocated at once. The first allocations are smaller.
+	// roomSize limits the samples for which memory is allocated at once. The first allocations are smaller.
 	roomSize = 16 << 10
 	// maxLabels is the maximum number of labels in a series.
 	maxLabels = 512
-	// maxQuoted is the maximum number of bytes that an error quotes from a response.
+	// maxQuoted limits, in bytes, how much of a response an error quotes.
 	maxQuoted = 500
 )
 
@@ -50,8 +50,8 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls add for each series in a response, without holding all series in memory. It returns an error if the
-// response contains warnings or is marked as partial, because the data may be incomplete.
+// decode calls add for each series in a response, so that not all series are in memory. It returns an error if the
+// response contains warnings or is marked as partial, because data may be missing.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
@@ -72,7 +72,7 @@ func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	})
 }
 
-// response reads a response, and calls the function data to read the value of the field "data".
+// response reads a response. It calls data to read the value of the field "data".
 func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string
@@ -110,7 +110,7 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	return nil
 }
 
-// twice returns the error for a field that occurs twice in an object.
+// twice returns the error for a repeated field in an object.
 func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
 
 func (d *decoder) data(add func(fold.Series)) error {
@@ -134,7 +134,7 @@ func (d *decoder) data(add func(fold.Series)) error {
 	})
 }
 
-// series reads an element of a matrix, which has several values, or of a vector, which has one value.
+// series reads an element of a matrix or a vector. In a matrix it has several values, in a vector it has one.
 func (d *decoder) series() (s fold.Series, err error) {
 	if err := d.budget.spend(seriesCost); err != nil {
 		return s, err
@@ -208,7 +208,7 @@ func (d *decoder) labels() (labels fold.Labels, err error) {
 	return labels, err
 }
 
-// text returns a copy of a text that all labels share.
+// text returns a copy of a string. All labels share it.
 func (d *decoder) text(b []byte) (string, error) {
 	if text, ok := d.texts[string(b)]; ok {
 		return text, nil
@@ -221,8 +221,8 @@ func (d *decoder) text(b []byte) (string, error) {
 	return text, nil
 }
 
-// sample reads [seconds, "value"]. It omits NaN, which VictoriaMetrics returns for stale markers. It keeps infinities,
-// because a fold drops the scrapes that contain them.
+// sample reads [seconds, "value"]. It omits NaN, which VictoriaMetrics returns for stale markers. It keeps infinite
+// values, because folding drops the scrapes that contain them.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

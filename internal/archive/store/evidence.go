@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample in a window of each series that a selector matches. The time of the returned sample is
-// the time of the query.
+// Last returns the last sample of each matching series in a window. The time of each sample is the time of the query.
 func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
 	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
@@ -24,8 +23,8 @@ func (s *Store) Last(ctx context.Context, selector string, of Window) (found []f
 	return found, err
 }
 
-// Scrapes returns the times of the successful scrapes in an hour, in milliseconds since the epoch. It returns a list of
-// times for each target, by node.
+// Scrapes returns the times of successful scrapes in an hour, in milliseconds since the epoch. It returns a list for
+// each target, by node.
 func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][][]int64, error) {
 	series, err := s.Raw(ctx, "up"+s.matchers(cluster, recordJob), hour, hour.Add(time.Hour))
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards that were read on the given nodes of a cluster within a window.
+// BoardsOf returns the boards that were read on nodes of a cluster in a window.
 func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("node", nodes) {
@@ -57,7 +56,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places in which the given GPUs were read within a window, in all clusters.
+// Readings returns the places in which GPUs were read in a window. It searches all clusters.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {
@@ -69,7 +68,7 @@ func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Plac
 // maxAccounts is the maximum number of accounts in a query.
 const maxAccounts = 500
 
-// matching returns matchers that together match all given values of a label. Each matcher contains at most maxAccounts
+// matching returns matchers that together match all values of a label. Each matcher contains at most maxAccounts
 // values.
 func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {

@@ -11,7 +11,6 @@ import (
 // maxTime is the end of the year 9999, in seconds since the epoch.
 const maxTime = 253_402_300_800
 
-// milliseconds parses a time in seconds.
 func milliseconds(text []byte) (int64, error) {
 	whole, fraction, unit := int64(0), int64(0), int64(0)
 	for _, c := range text {
@@ -42,7 +41,7 @@ func parsedTime(text []byte) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// value parses a value. It caches the last parsed value, because most counters keep their values.
+// value parses a value. It keeps the last value, because most counters do not change.
 type value struct {
 	text   []byte
 	parsed float64
@@ -67,9 +66,8 @@ func (v *value) parse(text []byte) (_ float64, err error) {
 // powers contains powers of ten that a float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// decimal parses a number in the same way as [strconv.ParseFloat]. A decimal with at most 15 digits
-// is the quotient of two numbers that a float64 represents exactly, so the division rounds
-// correctly.
+// decimal parses a number as [strconv.ParseFloat] does. A decimal with at most 15 digits is a quotient of two numbers
+// that a float64 represents exactly, so the division rounds correctly.
 func decimal(text []byte) (float64, error) {
 	digits, fraction, point := int64(0), 0, false
 	for _, c := range text {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Cluster returns the name of the only cluster. It returns an empty name if series have the label cluster.
+// Cluster returns the name of the only cluster. The name is empty if series have the label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
 // URL returns the address of the store, without its secrets.
@@ -22,7 +22,7 @@ func (s *Store) URL() string { return address.Public(s.base) }
 // Close closes idle connections.
 func (s *Store) Close() { s.client.CloseIdleConnections() }
 
-// Selector returns a selector for a metric in a cluster. It omits empty matchers.
+// Selector returns a selector for a metric in a cluster. Empty matchers are omitted.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
 	return metric + s.matchers(cluster, matchers...)
 }
@@ -63,14 +63,13 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 	return nil
 }
 
-// Series returns the labels of the series that a selector matches and that have samples in a period or shortly before
-// it. For this query, the store reads only its index.
+// Series returns the labels of the series that a selector matches. They have samples in a period or shortly before it.
+// The store reads only its index for this query.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
 
-// SomeSeries is like Series, but returns the labels of at most limit series, or of all series if limit is 0. A store
-// may ignore the limit.
+// SomeSeries is like Series, but returns at most limit series. A store may ignore the limit. 0 means no limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
@@ -89,8 +88,8 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 }
 
 // LastOf returns a query for the last samples that a selector matches in an hour. [LastSamples] reads its results. For
-// the metric that describes units, the results contain the times of the last samples, in seconds, instead of their
-// values. The time is 0 if a series lasted less than a minute.
+// the metric that describes units, the results contain the times of the samples in seconds. The time is 0 if a series
+// lasted less than a minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"
@@ -98,7 +97,7 @@ func LastOf(metric, selector string) string {
 	return "last_over_time(" + selector + "[1h])"
 }
 
-// LastSamples returns the last samples from the results of [LastOf], which was evaluated at full hours.
+// LastSamples returns the last samples from the results of [LastOf]. The query must be evaluated at full hours.
 func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 	if metric != fold.UnitInfo {
 		return results

@@ -20,7 +20,7 @@ func (w Window) within(samples []fold.Sample) []fold.Sample {
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 }
 
-// reader evaluates queries with one decoder. The queries share the decoder's budget.
+// reader evaluates queries with one decoder, which limits the memory for all of them.
 type reader struct {
 	*Store
 	decoder *decoder

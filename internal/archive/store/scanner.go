@@ -9,7 +9,7 @@ import (
 )
 
 // scanner reads JSON from a stream. The slices that its methods return are valid until the next call. It accepts every
-// valid JSON text, and some invalid texts.
+// valid JSON text, and some invalid ones.
 type scanner struct {
 	in  io.Reader
 	buf []byte // bytes that were read; the bytes before the index at have been consumed
@@ -24,11 +24,11 @@ func (s *scanner) reset(in io.Reader) {
 	s.in, s.buf, s.at = in, s.buf[:0], 0
 }
 
-// maxText is the maximum size of a string, of a sample, and of a value that is skipped, in bytes.
+// maxText is the maximum size of a string, a sample or a skipped value, in bytes.
 const maxText = 1 << 20
 
-// fill reads more bytes. It moves the bytes from the given position on to the start of the buffer, and drops the bytes
-// before that position. The end of the stream is an error.
+// fill reads more bytes. It moves the bytes from the given position on to the start of the buffer, and drops the
+// others. It returns an error at the end of the stream.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
@@ -52,7 +52,7 @@ func (s *scanner) fill(from int) error {
 	}
 }
 
-// peek returns the next byte that is not white space, without consuming it.
+// peek returns the next byte that is not white space. It does not consume the byte.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for ; s.at < len(s.buf); s.at++ {
@@ -79,7 +79,7 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// object calls field with the name of each field of an object. field must consume the value.
+// object calls field for each field of an object, with the name. field must consume the value.
 func (s *scanner) object(field func(name []byte) error) error {
 	return s.list('{', '}', func() error {
 		name, err := s.str()
@@ -96,7 +96,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 	})
 }
 
-// array calls element for each element of an array. element must consume the element.
+// array calls element for each element. element must consume it.
 func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
 
 func (s *scanner) list(begin, end byte, element func() error) error {
@@ -122,7 +122,6 @@ func (s *scanner) list(begin, end byte, element func() error) error {
 	}
 }
 
-// str reads a string.
 func (s *scanner) str() ([]byte, error) {
 	quoted, err := s.quoted()
 	if err != nil || bytes.IndexByte(quoted, '\\') < 0 {
@@ -133,7 +132,7 @@ func (s *scanner) str() ([]byte, error) {
 	return []byte(text), err
 }
 
-// quoted reads a string without decoding it.
+// quoted reads a string. It does not decode escapes.
 func (s *scanner) quoted() ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return nil, err

@@ -12,18 +12,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Shard selects a part of a cluster's GPUs with a matcher for their UUIDs. An empty matcher selects all GPUs.
+// Shard selects a part of a cluster's GPUs by a matcher for UUIDs. An empty matcher selects all GPUs.
 type Shard string
 
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the maximum number of shards. Two hexadecimal digits of the UUIDs distinguish the shards.
+// maxShards is the maximum number of shards. Two hexadecimal digits of a UUID identify a shard.
 const maxShards = 256
 
-// Shards divides GPUs into shards of similar size by the first digits of their UUIDs, which are
-// random. A shard contains at most about shardSize/part GPUs. The last shard also contains GPUs
-// with UUIDs of another form.
+// Shards divides GPUs into shards of similar size, by the first digits of their UUIDs. These digits are random. A shard
+// has at most about shardSize/part GPUs. The last shard also contains GPUs with other UUIDs.
 func Shards(gpus, part int) []Shard {
 	prefixes := []string{""}
 	for len(prefixes)*shardSize/part < min(gpus, maxBoards) && len(prefixes) < maxShards {
@@ -41,7 +40,7 @@ func Shards(gpus, part int) []Shard {
 	return all
 }
 
-// quarters divides each pattern of hexadecimal digits into four patterns.
+// quarters divides each pattern of hexadecimal digits into four.
 func quarters(prefixes []string) (all []string) {
 	for _, prefix := range prefixes {
 		known, digits, half := strings.Cut(prefix, "[")
@@ -60,9 +59,8 @@ func quarters(prefixes []string) (all []string) {
 	return all
 }
 
-// Read reads the record of a shard in consecutive hours. before contains the closing values of the
-// preceding hour, or is nil if that hour was not read. Opening values that are not in before are
-// read from the store.
+// Read reads the record of a shard in consecutive hours. before contains the closing values of the hour before them; it
+// is nil if that hour was not read. Other opening values are read from the store.
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)
 	for i := range all {
@@ -99,7 +97,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	return all, nil
 }
 
-// Divide distributes the samples of series to the hours that contain them.
+// Divide assigns the samples of series to their hours.
 func Divide(hours []fold.Input, series []fold.Series) {
 	for _, s := range series {
 		for i := range hours {

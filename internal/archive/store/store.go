@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// parameters contains the query parameters with which a store rejects a query that it cannot answer completely.
+// parameters contains query parameters. With them, a store rejects a query that it cannot answer completely.
 var parameters = map[string]url.Values{
 	"prometheus":      {},
 	"mimir":           {},
@@ -39,9 +39,9 @@ type Config struct {
 	// Cluster is the name of the only cluster. It is empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
-	// MaxPower is the maximum power of a GPU, in watts. Records with a higher power are refused. 0 selects the default.
+	// MaxPower is the maximum power of a GPU, in watts. Records with a higher power are refused. 0 means the default.
 	MaxPower int
-	// Done is called with the error, if any, after each query. Done may be nil.
+	// Done is called after each query, with its error or nil. Done may be nil.
 	Done func(err error)
 	// Dial connects to the store. If it is nil, the network is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -99,7 +99,7 @@ func New(c Config) (*Store, error) {
 	return &Store{config: c, base: base, client: client}, nil
 }
 
-// Clusters returns the clusters that have boards in an hour or in the hour before.
+// Clusters returns the clusters with boards in an hour or in the hour before.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
 	if cluster := s.config.Cluster; cluster != "" {
 		if err := table.CheckCluster(cluster); err != nil {
@@ -127,8 +127,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster that --cluster names, or no cluster if there are no series. If series have the label of
-// another cluster, it returns an error, because the cluster would be filed under two names.
+// only returns the cluster that --cluster names. It returns no cluster if there are no series. If series have the label
+// of another cluster, it returns an error, because the cluster would be filed under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -145,8 +145,8 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are much higher than any real number of clusters and boards. These constants limit
-// the number of queries, because each cluster and each shard requires several queries.
+// maxClusters and maxBoards are far above any real number. They limit the number of queries, because each cluster and
+// each shard needs several.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
@@ -172,12 +172,12 @@ func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int
 	return int(n), nil
 }
 
-// Nodes returns the nodes of a cluster for which the store has samples of a board in an hour.
+// Nodes returns the nodes of a cluster with samples of a board in an hour.
 func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
 
-// Targets returns the nodes of a cluster for which scrapes were attempted in an hour, even if no scrape succeeded.
+// Targets returns the nodes of a cluster that were scraped in an hour, even if every scrape failed.
 func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, "up"+s.matchers(cluster, recordJob), hour)
 }
@@ -230,15 +230,15 @@ func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods [
 	return found, nil
 }
 
-// named sets the label with the name of the metric, because not every store returns this label.
+// named adds the label with the name of the metric. Some stores do not return this label.
 func named(s fold.Series, metric string) fold.Series {
 	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
 	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
 	return s
 }
 
-// SampledSince reports whether a cluster has samples in the week after a moment. If it has, all samples up to
-// the moment have arrived, because stores receive samples in chronological order.
+// SampledSince reports whether a cluster has samples in the week after a time. Stores receive samples in order. If
+// there are such samples, all earlier samples have therefore arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
 	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries with longer windows take much more time
 		until := after.Add(length)
@@ -246,7 +246,7 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 			until = now
 		}
 		window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-		// The first selector matches even if all nodes of the cluster are down.
+		// The first selector matches even if no node of the cluster runs.
 		for _, selector := range []string{"up" + s.matchers(cluster, recordJob), boardEnergy + s.matchers(cluster)} {
 			err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
 			if err != nil || found {
@@ -257,7 +257,7 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// matchers returns the matchers that a selector for a cluster contains. It omits empty matchers.
+// matchers returns the matchers for a cluster. Empty matchers are omitted.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
 		more = append(more, "cluster="+strconv.Quote(cluster))
@@ -271,8 +271,8 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 	return s.reader().ask(ctx, expr, at, add)
 }
 
-// post sends a request with its parameters to a path of the API, and decodes the body of the
-// response. The timeout applies to the whole call. Errors contain no secrets.
+// post sends a request with parameters to a path of the API, and decodes the body of the response. The timeout includes
+// the body. Errors contain no secrets.
 func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Cell is a value in a row, either a text or an integer, that needs no allocation. A time is an integer, in
-// milliseconds since the Unix epoch; an unknown time is 0. In a column of the type [OptionalInt], Known is set if the
-// value is known.
+// Cell is a value in a row, as a string or an integer. It needs no allocation. A time is an integer, in milliseconds
+// since the Unix epoch, and 0 if it is unknown. In a column of the type [OptionalInt], Known is set if the value is
+// known.
 type Cell struct {
 	Text  string
 	Int   int64
@@ -23,7 +23,7 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
-// Value converts the cell to a value for a column of the given type, as it occurs in the rows of a [Table].
+// Value converts the cell to a value of the given type, as it occurs in the rows of a [Table].
 func (c Cell) Value(as Type) any {
 	switch as {
 	case Int:
@@ -48,7 +48,7 @@ func (t Table) Column(name string) (Column, error) {
 	return t.Columns[i], nil
 }
 
-// ParseCell parses a text that [Format] returned.
+// ParseCell parses a string from [Format].
 func (c Column) ParseCell(text string) (Cell, error) {
 	switch c.Type {
 	case Int:

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Entry is an entry in the chain of a cluster, which is an append-only log of the cluster's hours. The last entry for
-// an hour is the valid one.
+// Entry is an entry in the chain of a cluster. The chain is an append-only log of hours. The last entry for an hour is
+// the valid one.
 type Entry struct {
 	Cluster string
-	// Hour is the start of the hour or, in a [SumsEntry], the start of the month.
+	// Hour is the start of the hour. In a [SumsEntry], it is the start of the month.
 	Hour     time.Time
 	Sequence int64 // number of the entry, starting at 1
 	Kind     EntryKind
@@ -24,16 +24,16 @@ type Entry struct {
 	// Rows is the digest of the rows, and Manifest is the digest of the row in the manifest. See
 	// [EntryKind].
 	Rows, Manifest string
-	// Previous is the hash of the previous entry, or empty in the first entry. Hash is the hash of this entry.
+	// Previous is the hash of the previous entry; it is empty in the first entry. Hash is the hash of this entry.
 	Previous, Hash string
-	// Key identifies the key that signed the entry. Key and Signature are empty if the entry was not signed.
+	// Key identifies the key that signed the entry. Key and Signature are empty in an unsigned entry.
 	Key, Signature string
 }
 
 // EntryKind states what an entry records.
 type EntryKind string
 
-// These are the kinds of entries.
+// An entry has one of these kinds.
 const (
 	// HourEntry contains the [RowsDigest] and the [ManifestDigest] of a filed hour.
 	HourEntry EntryKind = "hour"
@@ -47,7 +47,7 @@ const (
 	RenamedEntry EntryKind = "renamed"
 )
 
-// Chain is the table with the chains of all clusters. Rows are only added, and never changed or deleted.
+// Chain is the table of all chains. Rows are added, but never changed or deleted.
 var Chain = func() Table {
 	t := build("chain", "an entry in the chain of a cluster. The chain is an append-only log of the cluster's hours, and only the last entry for an hour is valid", nil,
 		func(h *Hour) []Entry { return h.Entries }, chainFields...)
@@ -86,18 +86,17 @@ func EntryIn(row []any) Entry {
 	return e
 }
 
-// Digest returns the hash of an entry. It is the SHA-256 of all columns except the hash and the
-// signature.
+// Digest returns the hash of an entry: the SHA-256 of all columns except the hash and the signature.
 func (e *Entry) Digest() string {
 	signed := *e
 	signed.Hash, signed.Signature = "", ""
 	return rowsDigest(Chain, EntryRows(signed))
 }
 
-// Chained contains the tables that the digests in the chain cover.
+// Chained contains the tables that the digests in a chain cover.
 var Chained = append(slices.Clone(Data), Corrections)
 
-// RowsDigest returns the digest of an hour's rows in the tables [Chained]. The rows may be in any order.
+// RowsDigest returns the digest of an hour's rows in the tables [Chained]. The order of the rows does not matter.
 func RowsDigest(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Chained {
@@ -107,8 +106,8 @@ func RowsDigest(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ManifestDigest returns the digest of an hour's row in the manifest. The digest does not cover the state, which
-// changes when the hour is pruned.
+// ManifestDigest returns the digest of an hour in the manifest. It does not cover the state, because the state changes
+// when the hour is pruned.
 func ManifestDigest(row []any) string {
 	row = slices.Clone(row)
 	row[Hours.index("reason")] = FiledIn(row).Reason
@@ -116,10 +115,10 @@ func ManifestDigest(row []any) string {
 	return rowsDigest(Hours, [][]any{row})
 }
 
-// SumsDigest returns the digest of the rows of a month in [MonthlyCharges].
+// SumsDigest returns the digest of a month's rows in [MonthlyCharges].
 func SumsDigest(rows [][]any) string { return rowsDigest(MonthlyCharges, rows) }
 
-// PrunedDigest returns the digest of the list of pruned hours in rows of the manifest. It covers only the cluster and
+// PrunedDigest returns the digest of the pruned hours in the given rows of the manifest. It covers only the cluster and
 // the hour of each row.
 func PrunedDigest(filed [][]any) string {
 	var hours [][]any
@@ -131,8 +130,8 @@ func PrunedDigest(filed [][]any) string {
 	return rowsDigest(Hours, hours)
 }
 
-// AdoptedDigest returns the digest that the manifest contains for the rows of an hour; see [DigestRows]. The rows
-// may be in any order.
+// AdoptedDigest returns the digest of an hour as the manifest contains it; see [DigestRows]. The order of the rows does
+// not matter.
 func AdoptedDigest(rows func(t Table) [][]any) string {
 	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Charge is a part of a board's energy in an hour. Either it is charged to a pod or to a unit outside pods, such as
-// a Slurm job, or it is unattributed for a reason. A Charge can also be the sum of such parts.
+// Charge is a part of a board's energy in an hour. It is charged to a pod, or to a unit outside pods, such as a Slurm
+// job. Otherwise it is unattributed for a reason. A Charge can also be a sum.
 type Charge struct {
-	// Cluster and Hour are empty in the charges of an [Hour] and in sums over several clusters or hours.
+	// Cluster and Hour are empty in an [Hour], and in sums over several clusters or hours.
 	Cluster                string
 	Hour                   time.Time
 	Model                  string // model of the GPU; set only in sums
@@ -17,32 +17,31 @@ type Charge struct {
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
 	Reason                 string // empty for pods and units
-	// The workload is the root of the pod's owner chain. The workload, the team, the queues and the user of a unit are
-	// attributes, which do not identify the charge.
+	// The workload is the root of the pod's owners. The workload, the team, the queues and the user of a unit do not
+	// identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	Queue, ClusterQueue                                     string
 	// Labels contains labels of the pod; see [JoinLabels].
 	Labels string
-	// Energy is in mJ. Exclusive is the measured part of Energy, Idle is the idle part, and Estimated is the part that was
-	// divided by an estimated idle power.
+	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was divided by
+	// an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
-	// Held, GPUTime, Active and Busy are in ms. GPUTime is the held time weighted by the share of the GPU. Busy is the
-	// sampled busy time.
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is the held time, multiplied by the share of the GPU. Busy is
+	// the sampled busy time.
 	Held, GPUTime, Active, Busy int64
-	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the driver
-	// reduced the clocks because of heat and because of the power brake. Thermal and PowerBrake are the
-	// corresponding times. Both causes can occur at the same time.
+	// ThermalEnergy is the energy that was used while the driver reduced the clocks because of heat, and Thermal is the
+	// time. PowerBrakeEnergy and PowerBrake are the same for the power brake. Both causes can occur at the same time.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
-	// Profiled is the time, in ms, in which the GPU was profiled while the pod or unit was alone on it. TensorActive and
+	// Profiled is the time in ms in which the pod or unit was alone on the GPU and was profiled. TensorActive and
 	// DRAMActive measure the activity in this time. All three are nil if they are unknown.
 	Profiled, TensorActive, DRAMActive *int64
-	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may be
-	// before the hour if new counters have their first sample in the hour. Both times are zero for unattributed energy.
-	// The times do not identify the charge.
+	// Began and Ended are the times of scrapes. The counters of the pod or unit grew between them. Began may be before
+	// the hour if new counters have their first sample in the hour. Both are zero for unattributed energy. They do not
+	// identify the charge.
 	Began, Ended time.Time
 }
 
-// charge contains the columns of charges and corrections. All integers are amounts that are added up.
+// charge contains the columns of charges and corrections. Amounts are all integers, and are added up.
 var charge = []Field[Charge]{
 	text("node", "node", func(c *Charge) *string { return &c.Node }),
 	text("uuid", "UUID of the GPU", func(c *Charge) *string { return &c.UUID }),
@@ -83,19 +82,18 @@ var charge = []Field[Charge]{
 // chargeKey contains the columns that identify a charge of an hour.
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// ofCharge contains the columns of charges that readers can select, including the cluster, the hour and the model.
+// ofCharge contains the columns of charges that readers can select. They include the cluster, the hour and the model.
 var ofCharge = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up. Unknown values are skipped. A sum is unknown only if all its values
-// are unknown.
+// Amounts contains the columns that are added up. A sum omits unknown values, and is unknown if all values are unknown.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
-// ChargeField returns the column of charges with the given name, which may also be the cluster, the hour or the model.
-// It returns false if there is no such column.
+// ChargeField returns the column of charges with the given name. The name may be cluster, hour or model. It returns
+// false if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
 // Text returns a pointer to the text of a charge in a column.
@@ -104,12 +102,11 @@ func (c *Charge) Text(column string) *string {
 	return f.Text(c)
 }
 
-// Charges contains one row per pod, unit or reason for each GPU and hour. The rows of a GPU and hour add up to the
-// GPU's energy in the hour.
+// Charges contains a row for each GPU, hour, and pod, unit or reason. The rows of a GPU and hour add up to its energy.
 var Charges = build("charges", "a part of the energy that one GPU used in one hour. The part is charged to a pod or to a unit outside pods, or is unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
-// Corrections contains the differences from charges that were found after their month was closed.
+// Corrections contains changes to charges that were found after their month was closed.
 var Corrections = build("corrections", "a difference from the charges that the archive found after the month was closed. Add the differences to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
@@ -121,7 +118,7 @@ func (c *Charge) Add(d *Charge) {
 	}
 }
 
-// Clear sets the amounts to 0, or to unknown if they can be unknown.
+// Clear sets the amounts to 0, or to unknown where this is possible.
 func (c *Charge) Clear() {
 	for i := range Amounts {
 		Amounts[i].clear(c)
@@ -138,7 +135,7 @@ func (c *Charge) IsZero() bool {
 	return true
 }
 
-// key returns a charge with the columns that identify it.
+// key returns a charge with only the columns that identify it.
 func (c *Charge) key() (key Charge) {
 	for _, f := range charge {
 		if slices.Contains(chargeKey, f.Name) {
@@ -157,8 +154,7 @@ func (c Charge) compare(d Charge) int {
 	)
 }
 
-// Difference returns the differences between charges and earlier charges, sorted. The earlier charges and the
-// differences add up to the charges.
+// Difference returns the charges minus earlier charges, sorted.
 func Difference(before, now []Charge) []Charge {
 	all := make(map[Charge]*Charge)
 	of := func(c *Charge) *Charge {
@@ -192,8 +188,8 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn converts a row of charges or corrections. The charge includes the team and the workload, because the
-// correction of a removed charge reduces the bill of this team and workload.
+// ChargeIn converts a row of charges or corrections. It includes the team and the workload, because the correction of a
+// removed charge reduces their bill.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

@@ -11,7 +11,7 @@ import (
 // Type is the type of a column.
 type Type int
 
-// These are the types of columns.
+// A column has one of these types.
 const (
 	Text        Type = iota // string, empty if it is unknown
 	Int                     // int64
@@ -30,8 +30,7 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether a column was added after the first version. In rows from earlier versions, such a column is
-// empty, unknown or 0.
+// Added reports whether a later version added the column. In rows from earlier versions, it is empty, unknown or 0.
 func (c Column) Added() bool { return c.added }
 
 // Zero returns the value that an added column has in a row from an earlier version.
@@ -47,7 +46,7 @@ func (c Column) Zero() any {
 	return ""
 }
 
-// Field is a column with a function that accesses its value in a row of T. Exactly one of these functions is set.
+// Field is a column and the function that accesses its value in a row of T. Exactly one of the functions is set.
 type Field[T any] struct {
 	Column
 	text     func(row *T) *string
@@ -58,16 +57,16 @@ type Field[T any] struct {
 	computed func(h *Hour, row *T) any
 
 	short bool // the text comes from a label and may be shortened, see [shorten]
-	// summed is the help text of the column in [MonthlyCharges], or empty if this table does not include the column.
+	// summed is the help text of the column in [MonthlyCharges]. It is empty if this table does not have the column.
 	summed string
 }
 
-// text returns a column that contains the value of a label. A value of more than [MaxText] bytes is shortened.
+// text returns a column for the value of a label. It shortens values of more than [MaxText] bytes.
 func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long returns a column for texts with a different length limit.
+// long returns a column for strings with another maximum length.
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }
@@ -89,25 +88,24 @@ func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
 }
 
-// computed returns a column with values that are computed from the hour or from several values of a row. Such a column
-// is not read.
+// computed returns a column whose values are computed from the hour or from several values of a row. It cannot be read.
 func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }
 
-// addedIn returns the column with the version of the schema that added it.
+// addedIn returns the column with the schema version that added it.
 func (f Field[T]) addedIn(version int) Field[T] {
 	f.since = version
 	return f
 }
 
-// inSums returns the column with its help text in [MonthlyCharges].
+// inSums returns the column with a help text for [MonthlyCharges].
 func (f Field[T]) inSums(help string) Field[T] {
 	f.summed = help
 	return f
 }
 
-// value returns the value in a row, in the form that [Table.Rows] describes.
+// value returns a value for [Table.Rows].
 func (f *Field[T]) value(h *Hour, row *T) any {
 	switch {
 	case f.short:
@@ -129,8 +127,7 @@ func (f *Field[T]) value(h *Hour, row *T) any {
 	return f.computed(h, row)
 }
 
-// set sets the value in a row. The new value has the form that [Table.Rows] describes, but an unknown time may also be
-// nil.
+// set sets a value. It accepts the values of [Table.Rows], and nil for an unknown time.
 func (f *Field[T]) set(row *T, value any) {
 	switch {
 	case f.text != nil:
@@ -150,7 +147,7 @@ func (f *Field[T]) set(row *T, value any) {
 	}
 }
 
-// SetCell sets the value in a row to the value of a cell.
+// SetCell sets the value in a row.
 func (f *Field[T]) SetCell(row *T, c Cell) {
 	switch {
 	case f.text != nil:
@@ -169,10 +166,10 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 	}
 }
 
-// IsAmount reports whether the values of the column are added up in sums.
+// IsAmount reports whether sums add up the values of the column.
 func (c Column) IsAmount() bool { return c.Type == Int || c.Type == OptionalInt }
 
-// amount returns the number in a row, or nil if it is unknown.
+// amount returns a number, or nil if it is unknown.
 func (f *Field[T]) amount(row *T) *int64 {
 	if f.optional != nil {
 		return *f.optional(row)
@@ -180,8 +177,8 @@ func (f *Field[T]) amount(row *T) *int64 {
 	return f.number(row)
 }
 
-// add adds the number of another row, multiplied by a factor. Rows may share the pointer to an optional number, so the
-// sum gets a new pointer.
+// add adds a number, multiplied by a factor. Rows may share the pointer to an optional number, so the sum gets a new
+// pointer.
 func (f *Field[T]) add(to, row *T, factor int64) {
 	if f.optional == nil {
 		*f.number(to) += factor * *f.number(row)
@@ -198,7 +195,7 @@ func (f *Field[T]) add(to, row *T, factor int64) {
 	*f.optional(to) = &sum
 }
 
-// clear sets the number in a row to 0, or to unknown if it can be unknown.
+// clear sets a number to 0, or to unknown if it may be unknown.
 func (f *Field[T]) clear(row *T) {
 	if f.optional != nil {
 		*f.optional(row) = nil
@@ -207,10 +204,10 @@ func (f *Field[T]) clear(row *T) {
 	*f.number(row) = 0
 }
 
-// Text returns a pointer to the text in a row. The column must contain texts.
+// Text returns a pointer to the string in a row. The column must contain strings.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Counts contains numbers by name. Its text is a list of name=number, separated by spaces.
+// Counts contains numbers by name. As text, it is a list of name=number with spaces in between.
 type Counts map[string]int64
 
 func (c Counts) String() string {

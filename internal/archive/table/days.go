@@ -10,8 +10,8 @@ const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays contain daily sums, so that queries about long periods read few rows of a database. The daily
-// sums always equal the sums of the hours of the day. Sinks that cannot be queried do not have these tables.
+// Days and GPUDays contain daily sums, so that queries about long periods read few rows. The daily sums always equal
+// the sums of the hours. Sinks without queries do not have these tables.
 var (
 	Days = Table{
 		Name: "days",
@@ -56,18 +56,18 @@ var (
 // Summaries contains the tables of daily sums.
 var Summaries = []Table{Days, GPUDays}
 
-// Of returns the names of the table's columns that have the given type.
+// Of returns the names of columns with the given type.
 func (t Table) Of(kind Type) []string {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Type != kind })
 	return t.Names()
 }
 
-// ofType returns the table's columns that have the given type, except the cluster.
+// ofType returns the columns with the given type, except the cluster.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
 }
 
-// From returns the tables that a table of daily sums adds up.
+// From returns the tables that are added up in a table of daily sums.
 func (t Table) From() []Table {
 	if t.Name == Days.Name {
 		return []Table{Charges, Corrections}
@@ -75,7 +75,7 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows converts rows of hours to rows of a table of daily sums. Each sum consists of one row, and its day is empty.
+// DayRows converts rows of hours to rows of daily sums. Each sum contains one row, and its day is empty.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -94,7 +94,7 @@ func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	return days
 }
 
-// inDay converts the value of a row to the value of a column in a sum that consists of only this row.
+// inDay converts a value to the value in a daily sum of only this row.
 func inDay(column string, from Table, hour time.Time, value any) any {
 	at, _ := value.(time.Time)
 	switch {

@@ -44,7 +44,7 @@ var Snapshots = build("snapshots", "one version of a GPU pod, without commands, 
 	filedByColumn,
 )
 
-// Appended contains the tables to which rows are only added. A row is a duplicate if its key already exists. The first
+// Appended contains the tables to which rows are only added. A row with an existing key is a duplicate. The first
 // columns of these tables are cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
@@ -53,7 +53,7 @@ func (t Table) IsAppended() bool {
 	return slices.ContainsFunc(Appended, func(a Table) bool { return a.Name == t.Name })
 }
 
-// Event is an event with the hour in which it is filed.
+// Event is an event and the hour in which it is filed.
 type Event struct {
 	event.Event
 	// Hour is the hour of the event, or of its arrival.
@@ -63,17 +63,17 @@ type Event struct {
 }
 
 const (
-	// maxMonths is the maximum age, in months, of the time of an event. maxAhead is the maximum time by which the time of
-	// an event may be ahead of the receiver's clock.
+	// maxMonths limits the age of an event, in months. maxAhead limits how far the time of an event is ahead of the
+	// receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the maximum number of months in a request, in addition to the month of its arrival and the previous
-	// month. The number is limited because each month may need a new database partition or a new folder.
+	// maxNewMonths limits the months in a request, in addition to the month of its arrival and the previous one. Each
+	// month may need a new database partition or a new folder.
 	maxNewMonths = 2
 )
 
-// Place returns the events of a request, each with the hour in which it is filed. An event is filed in the hour of its
-// arrival if its time is too old or too far ahead, or if its request contains too many months.
+// Place returns the events of a request with the hours in which they are filed. An event is filed in the hour of its
+// arrival if its time is too old or too far ahead, or if the request contains too many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
@@ -108,8 +108,7 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// This is the range of times that every sink can store. Times outside the range are replaced by the
-// unknown time.
+// Every sink can store times in this range. Other times are replaced by the unknown time.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)
