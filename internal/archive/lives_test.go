@@ -37,7 +37,7 @@ var lives = []struct {
 	{"2 of 3 unseen", life{machines: ends(pool(3, 0, always), map[int]int{0: 100, 1: 101})}, true},
 }
 
-// rolling turns off one machine after the other.
+// rolling turns off one machine after another.
 func rolling(all []machine, minutes int) []machine {
 	for i := range all {
 		all[i].offs = [][2]int{{65 + 55*i, 65 + 55*i + minutes}}

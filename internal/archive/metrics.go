@@ -52,7 +52,7 @@ var (
 	}
 	droppedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_scrapes_dropped_total", Type: prometheus.CounterValue, Labels: []string{"cluster"},
-		Help: "Scrapes of GPUs that were dropped because of an impossible value. An hour that is read again is counted again.",
+		Help: "Scrapes of GPUs that were dropped because of an impossible value. If an hour is read again, its scrapes are counted again.",
 	}
 	upMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},

@@ -20,7 +20,7 @@ const (
 	maxSequences = 4
 )
 
-// sequence reads consecutive hours of a cluster, one after the other.
+// sequence reads consecutive hours of a cluster in order.
 type sequence struct {
 	cluster  string
 	next     time.Time

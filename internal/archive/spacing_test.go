@@ -61,7 +61,7 @@ func TestSpacing(t *testing.T) {
 		{"most scrapes fail", [][]fold.Sample{without(minute, 3, 50)}, without(minute, 3, 50), false},
 		{"every second scrape of five minutes fails", [][]fold.Sample{raw(600, 17)}, raw(600, 17), false},
 		{"short pods beside a board", [][]fold.Sample{minute, minute[3:4], minute[9:11]}, minute, false},
-		{"another interval from the middle on", [][]fold.Sample{append(five[:6:6], minute[30:]...), five[:6], minute[30:]}, append(five[:6:6], minute[30:]...), false},
+		{"another interval after the middle", [][]fold.Sample{append(five[:6:6], minute[30:]...), five[:6], minute[30:]}, append(five[:6:6], minute[30:]...), false},
 		{"a phase like the end of a window", [][]fold.Sample{{{Time: noon.UnixMilli() + 299_999}, {Time: noon.UnixMilli() + 359_999}}}, nil, false},
 		{"downsampled to five minutes", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, nil, true},
 		{"downsampled to five minutes, including up", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, downsampled(minute, 5*time.Minute), true},

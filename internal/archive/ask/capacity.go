@@ -178,8 +178,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// For each filed hour in a period, and for each part that contains this hour, each calls add with
-// the states of the GPU's model.
+// each calls add with the states of the GPU's model, for each filed hour in a period and each part that contains this
+// hour.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)

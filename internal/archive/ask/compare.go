@@ -38,7 +38,7 @@ func (q *question) comparedColumns() columns[*line] {
 // compare compares a statement with the statement for the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
-		return print.Answer{}, Invalid(errors.New("--compare and --format exclude each other: leave out --format"))
+		return print.Answer{}, Invalid(errors.New("--compare and --format cannot be used together: leave out --format"))
 	}
 	now, err := q.account(ctx, q.By)
 	if err != nil {

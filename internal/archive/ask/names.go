@@ -47,7 +47,7 @@ func (e *UnknownError) advice() string {
 // standardInput is the name in place of which the names are read from standard input.
 const standardInput = "-"
 
-// checkNames checks the arguments, and the flags that concern names.
+// checkNames checks the arguments, and the flags about names.
 func (c *command) checkNames(o *options, arguments []string) error {
 	switch {
 	case len(arguments) > 0 && c.argument == "":

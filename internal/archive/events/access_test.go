@@ -177,7 +177,7 @@ func TestConfig(t *testing.T) {
 		{"--events.receive --events.token-file=DIR", "--events.token-file: "},
 		{"--events.token-file=DIR/valid", "require --events.receive"},
 		{"--events.insecure", "require --events.receive"},
-		{"--events.receive --events.insecure --events.token-file=DIR/valid", "exclude each other"},
+		{"--events.receive --events.insecure --events.token-file=DIR/valid", "cannot be used together"},
 	}
 	for _, tt := range tests {
 		var c events.Config

@@ -37,7 +37,7 @@ func (c *Config) Validate() error {
 	case (c.TokenFile != "" || c.Insecure) && !c.Receive:
 		return errors.New("--events.token-file and --events.insecure require --events.receive")
 	case c.TokenFile != "" && c.Insecure:
-		return errors.New("--events.insecure and --events.token-file exclude each other")
+		return errors.New("--events.insecure and --events.token-file cannot be used together")
 	case c.TokenFile == "":
 		return nil
 	}
@@ -56,8 +56,8 @@ func (c *Config) ValidateAddresses(addresses []string, certificates bool) error 
 	}
 	for _, listen := range addresses {
 		if !address.ListensOnLoopback(listen) {
-			return fmt.Errorf("--events.receive on --web.listen-address=%s would let everyone in the network write events: "+
-				"set --events.token-file, client_auth_type: RequireAndVerifyClientCert in --web.config.file, or --events.insecure", listen)
+			return fmt.Errorf("with --events.receive on --web.listen-address=%s, anyone on the network could write events: "+
+				"set --events.token-file, or client_auth_type in --web.config.file to RequireAndVerifyClientCert, or --events.insecure", listen)
 		}
 	}
 	return nil

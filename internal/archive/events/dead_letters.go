@@ -71,7 +71,7 @@ func (l *deadLetters) append(lines []byte) (err error) {
 		return err
 	}
 	if info.Size()+int64(len(lines)) > maxDeadLetters {
-		return fmt.Errorf("%s has more than %d bytes: file its events again, then remove it", l.path, maxDeadLetters)
+		return fmt.Errorf("%s has more than %d bytes: file its events again, then remove the file", l.path, maxDeadLetters)
 	}
 	if _, err := file.Write(lines); err != nil {
 		return errors.Join(err, file.Truncate(info.Size()))

@@ -23,7 +23,7 @@ const (
 
 var (
 	// errBehind means that earlier batches still wait for the sink.
-	errBehind = errors.New("earlier events wait")
+	errBehind = errors.New("earlier events still wait for the sink")
 	// errStopped is the reason in dead letters for events that wait when the program ends.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )

@@ -19,7 +19,7 @@ type Files struct {
 	RMA             string
 }
 
-// Register adds the flags that concern money and carbon.
+// Register adds the flags for prices, carbon intensity and PUE.
 func (f *Files) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last matching row is used")
 	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` with the carbon intensity: from, until, zone, grams_per_kwh, or the columns of Electricity Maps")

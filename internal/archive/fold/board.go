@@ -136,7 +136,7 @@ func (b *board) settle() error {
 		}
 		scrapes = cmp.Or(scrapes, b.scrapes())
 	}
-	return fmt.Errorf("the values of scrapes exclude each other: %w", ErrImplausible)
+	return fmt.Errorf("the values of different scrapes contradict each other: %w", ErrImplausible)
 }
 
 // healthOnly adds up only the error counters.

@@ -126,7 +126,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 		}
 		last = c
 	}
-	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
+	return fmt.Errorf("%s has values that contradict each other: %w", t.account.name(), ErrImplausible)
 }
 
 // continues reports whether a counter can go from one value to another. The counter has no maximum rate.

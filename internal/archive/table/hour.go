@@ -113,7 +113,7 @@ var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	manifest("silent_nodes", Int, "nodes without samples and without failed scrapes", func(h *Hour) any { return int64(h.SilentNodes) }),
 	manifest("digest", Text, "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h *Hour) any { return h.Digest }),
 	manifest("explained_nodes", Int, "silent nodes that were removed, drained or renamed", func(h *Hour) any { return int64(h.ExplainedNodes) }).addedIn(9),
-	manifest("reason", Text, "reason that the operator gave for accepting missing samples, empty if the hour has none", func(h *Hour) any { return shorten(h.Reason) }).addedIn(6),
+	manifest("reason", Text, "reason that an operator gave for accepting missing samples, empty for other hours", func(h *Hour) any { return shorten(h.Reason) }).addedIn(6),
 	manifest("unknown_pods", Int, "charged pods that no series of the reconciler or of kube-state-metrics names; 0 without these series", func(h *Hour) any { return int64(len(h.UnknownPods)) }).addedIn(7),
 )
 

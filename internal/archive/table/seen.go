@@ -18,8 +18,8 @@ func SeenIn(h *Hour) (all []Seen) {
 	return all
 }
 
-// Twice reports whether a GPU was scraped in two clusters at the same time, which is impossible for one board. A board
-// that moves is scraped in the two clusters at different times, one after the other.
+// Twice reports whether a GPU was scraped in two clusters at the same time, which is impossible for one board. A
+// board that moves is scraped first in one cluster and later in the other.
 func (s *Seen) Twice(other *Seen) bool {
 	return s.UUID == other.UUID && s.Cluster != other.Cluster && !s.Last.Before(other.First) && !other.Last.Before(s.First)
 }

@@ -95,7 +95,7 @@ func (t Table) Only(names []string) Table {
 // value returns the value that a row has in a column.
 func (t Table) value(row []any, column string) any { return row[t.index(column)] }
 
-// index returns the index of a column, or -1 if the table lacks it.
+// index returns the index of a column, or -1 if the table has no such column.
 func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }

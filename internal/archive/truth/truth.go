@@ -159,7 +159,7 @@ func read(in io.Reader, p Period) (map[string]*GPU, error) {
 	return h.gpus(moments), nil
 }
 
-// These are the indexes of the moments of a period.
+// The result of moments has these indexes.
 const (
 	fromEarly = iota // earliest end of the use in the opening scrape
 	from

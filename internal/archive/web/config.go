@@ -48,8 +48,8 @@ func (c *Config) Validate(addresses []string, credentials bool) error {
 	}
 	for _, listen := range addresses {
 		if !address.ListensOnLoopback(listen) {
-			return fmt.Errorf("serve and --web.pages on --web.listen-address=%s would let everyone in the network read the books: "+
-				"set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file, --web.pages.readers, or --web.pages.insecure", listen)
+			return fmt.Errorf("with serve or --web.pages on --web.listen-address=%s, anyone on the network could read the books: "+
+				"set --web.pages.readers or --web.pages.insecure, or in --web.config.file either basic_auth_users or client_auth_type: RequireAndVerifyClientCert", listen)
 		}
 	}
 	return nil

@@ -250,7 +250,7 @@ func (s *Site) fail(v *visit, err error) {
 	}
 	v.status = statusOf(err)
 	if v.status == http.StatusInternalServerError {
-		s.log.Error("cannot answer a page", "page", labelvalue.Printable(v.URL.Path), "err", err)
+		s.log.Error("cannot answer the request for a page", "page", labelvalue.Printable(v.URL.Path), "err", err)
 	}
 	shown := s.view(v, http.StatusText(v.status), "")
 	shown.Sections = []section{{Notices: []string{s.explain(v, err)}}}
