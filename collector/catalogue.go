@@ -238,7 +238,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	fabricProblem: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_problem", Type: gauge,
 		Labels: plus(ofGPU, "problem", "cause"),
-		Help:   "1 while the driver reports this problem of the GPU's NVLink fabric; otherwise absent.",
+		Help:   "1 while the driver reports this problem with the GPU's NVLink fabric; otherwise absent.",
 	},
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
@@ -435,7 +435,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitInfo: {
 		Family: familyUnit, Name: "gpuledger_unit_info", Type: gauge,
 		Labels: []string{"manager", "unit", "sluid", "user", "uid", "account", "partition", "cluster_name", "job_name", "array_element", "container_id", "image", "project"},
-		Help:   "Unit with series: a job, container, service or user outside pods. Labels may become known late.",
+		Help:   "Unit with series: a job, container, service or user outside pods. Some labels are empty until their values are known.",
 	},
 	unitGPUInfo: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_info", Type: gauge,
@@ -611,7 +611,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	processCount: {
 		Family: familyMapping, Name: "gpuledger_processes", Type: gauge,
 		Labels: []string{"mapped"},
-		Help:   "Processes on GPUs; a process on two GPUs counts twice.",
+		Help:   "Processes on GPUs; a process on two GPUs is counted twice.",
 	},
 	gpuStrays: {
 		Family: familyMapping, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
@@ -851,7 +851,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardNVLinkErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Errors of all NVLink links since the driver was loaded. Up to NVLink 4, these are CRC errors, replays and recoveries. From NVLink 5 on, these are recoveries, failed recoveries, integrity errors and receive errors, and the counter continues if the driver is loaded again without a reboot.",
+		Help:   "Errors of all NVLink links since the driver was loaded. Up to NVLink 4, these are CRC errors, replays and recoveries. For NVLink 5 and later, these are recoveries, failed recoveries, integrity errors and receive errors, and the counter continues if the driver is loaded again without a reboot.",
 	},
 	boardThermal: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",

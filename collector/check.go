@@ -30,7 +30,7 @@ func (c *Collector) mustRender() {
 		}
 	}
 	if len(missing) > 0 {
-		panic(fmt.Sprintf("page %s lacks %v", c.on.Path(), missing))
+		panic(fmt.Sprintf("page %s does not contain %v", c.on.Path(), missing))
 	}
 }
 

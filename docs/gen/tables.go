@@ -90,8 +90,7 @@ documents the columns of these models. The monthly models contain corrections an
 | DuckDB | @archive_folder@, a folder or a bucket with Parquet files |
 | SQLite | @archive_schema: main@ |
 
-@make e2e-archive@ renders the models and runs them on the three databases. It compares the rows with simulated fleets, and with the commands @statement@ and @idle@, to
-the millijoule. dbt was not run, because Debian does not package it.
+@make e2e-archive@ renders the models and runs them on the three databases. It compares the rows with simulated fleets, and with the output of @statement@ and @idle@. All energies must be equal to the millijoule. dbt was not run, because Debian does not package it.
 
 ## Times
 

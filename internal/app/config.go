@@ -73,7 +73,7 @@ type Config struct {
 // These are the help texts of flags that are used by both the exporter and its commands.
 const (
 	procFSUsage       = "`directory` where procfs is mounted"
-	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
+	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod or if " + kubelet + " exists, otherwise empty"
 )
 
 // Flags returns the exporter's flag set and a configuration that contains the defaults. Parsing
@@ -85,12 +85,12 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
-	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the node; default $NODE_NAME, and without Kubernetes the host name")
+	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the node; default is $NODE_NAME, or the host name without Kubernetes")
 	fs.DurationVar(&c.Tick, "tick", time.Second, "`interval` between two readings of the GPUs, 200ms to 30s")
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", procFSUsage)
 	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`directory` where sysfs is mounted")
 	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`directory` of the kubelet's container log links")
-	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
+	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read if container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "comma-separated `namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai create them")
@@ -113,7 +113,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the other processes are summed up in pid=\"other\"")
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory for gpuledger explain; 0 keeps none")
 	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory for the intervals of each GPU; the oldest intervals are dropped first")
-	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports them: the process then writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port except the port of --dcgm.address")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs if the kernel supports them: the process then writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port except the port of --dcgm.address")
 	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens only the ports and socket families that it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c

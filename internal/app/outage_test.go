@@ -67,7 +67,7 @@ func TestKubeletOutage(t *testing.T) {
 					t.Errorf("%s is charged %d mJ, want %d", g.Name, g.Energy.Sum(), w.Energy.Sum())
 				}
 				if g.Energy[gpu.Exclusive] != 0 {
-					t.Errorf("%s is charged %d mJ by method exclusive on a shared GPU", g.Name, g.Energy[gpu.Exclusive])
+					t.Errorf("%s is charged %d mJ with method exclusive on a shared GPU", g.Name, g.Energy[gpu.Exclusive])
 				}
 			}
 		})

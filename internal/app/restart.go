@@ -12,7 +12,7 @@ import (
 // Restart is the error of [Run] if the program must be executed again in this process.
 type Restart struct {
 	Cause error
-	// Environment contains variables that pass the server's open sockets to the new image.
+	// Environment contains variables that pass the server's open sockets to the program that this process executes.
 	Environment []string
 }
 

@@ -50,7 +50,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the other units are summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
 	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` in which Slurm prologs list the GPUs that each job holds")
-	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (in the driver's order), minor (n in /dev/nvidia<n>, or a position in a list of minor numbers, such as minor:4-7), or amd (position among AMD's GPUs and partitions); a number n from 128 on means /dev/dri/renderD<n>")
+	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (in the driver's order), minor (n in /dev/nvidia<n>, or a position in a list of minor numbers, such as minor:4-7), or amd (position among AMD's GPUs and partitions); a number n of 128 or more means /dev/dri/renderD<n>")
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "data `directory` of Docker")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "data `directory` of root's Podman")
 	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "state `directory` of containerd, to read the names of nerdctl's containers")

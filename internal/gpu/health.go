@@ -142,7 +142,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	NVLinkErrors: {
 		Name: "nvlink_errors_total", Counter: true, Labels: []string{"nvlink_error"}, Source: "fields 38, 45, 52 and 59; on NVLink 5 fields 206 to 208, 211 to 214, 219 and 221",
-		Help: "Errors of all NVLink links since the driver was loaded. From NVLink 5 on, the counter continues if the driver is loaded again without a reboot.",
+		Help: "Errors of all NVLink links since the driver was loaded. For NVLink 5 and later, the counter continues if the driver is loaded again without a reboot.",
 	},
 	NVLinkBytes: {
 		Name: "nvlink_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 138 and 139",

@@ -62,8 +62,7 @@ type Evidence struct {
 	Code    string `json:"code"`
 	Advice  Advice `json:"advice"`
 	Meaning string `json:"meaning"`
-	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of
-	// the GPU.
+	// Detail is the part to which the finding refers, such as a problem with the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
 	// Count is the number of events since Since. First and Last are the times of the first and the
 	// last event. If the finding is a condition, Count, Since, First and Last are absent.

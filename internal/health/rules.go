@@ -122,7 +122,7 @@ var Rules = []Rule{
 	{Code: notAnswering, Advice: Reset, Meaning: "driver calls hang or fail for five minutes", Source: guidelines, Alert: "GPULedgerGPUNotAnswering"},
 	{Code: fabricFailed, Advice: Reset, Meaning: "the registration with the NVLink fabric ended with an error", Source: header, Alert: alertNotCompleted},
 	{Code: fabricIncomplete, Advice: Watch, Meaning: "the GPU is not registered with its NVLink fabric", Source: header, Alert: alertNotCompleted},
-	{Code: fabricProblem, Advice: Watch, Meaning: "the driver reports a problem of the NVLink fabric", Source: header, Alert: "GPULedgerFabricUnhealthy"},
+	{Code: fabricProblem, Advice: Watch, Meaning: "the driver reports a problem with the NVLink fabric", Source: header, Alert: "GPULedgerFabricUnhealthy"},
 	{Code: gpusMissing, Advice: Reset, Meaning: "the driver does not list all GPUs on the PCI bus of the node", Source: guidelines, Alert: "GPULedgerGPUMissing"},
 	{Code: driverDown, Advice: Watch, Meaning: "the driver does not respond", Source: guidelines, Alert: "GPULedgerDriverDown"},
 	{Code: notRead, Advice: Watch, Meaning: "the exporter has read no GPU for five minutes", Source: design},

@@ -12,7 +12,7 @@ var (
 	eventCount = metric.Metric{
 		Family: "Events to the archive", Name: "gpuledger_reconciler_archive_events_total", Type: prometheus.CounterValue, Flag: flagURL,
 		Labels: []string{"result"},
-		Help:   "Events sent to the archive, by result; a repeated event counts again.",
+		Help:   "Events sent to the archive, by result; a repeated event is counted again.",
 	}
 	failureCount = metric.Metric{
 		Family: "Events to the archive", Name: "gpuledger_reconciler_archive_failures_total", Type: prometheus.CounterValue, Flag: flagURL,

@@ -51,7 +51,7 @@ var catalogue = [numMetrics]metric.Metric{
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
 		Labels: plus(ofPod, "resource"),
-		Help:   "GPUs that the pod requests, as the scheduler counts them; a claim that pods share counts for each of these pods.",
+		Help:   "GPUs that the pod requests, as the scheduler counts them; a claim that pods share is counted for each of these pods.",
 	},
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
