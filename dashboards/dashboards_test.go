@@ -193,7 +193,7 @@ func TestPanels(t *testing.T) {
 				}
 				// The record is scraped once a minute, regardless of Grafana's scrape interval.
 				if rateOfRecord.MatchString(q.Expr) && strings.Contains(q.Expr, "$__rate_interval") && q.Interval != "1m" {
-					t.Errorf("%s: the least step is %q, want 1m", where, q.Interval)
+					t.Errorf("%s: the minimum step is %q, want 1m", where, q.Interval)
 				}
 			}
 		}

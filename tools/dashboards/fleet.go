@@ -51,11 +51,11 @@ func fleet() *dashboard.DashboardBuilder {
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs allocated", "GPUs of which pods or units now hold at least a part.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs allocated", "GPUs that pods or units hold now, at least in part.", noGPU}, sixth, "short",
 			allocated).Thresholds(from("text"))).
 		WithPanel(number(words{"GPUs free", "GPUs present minus GPUs allocated. No pod or unit holds any part of these GPUs.", noGPU}, sixth, "short",
 			present+` - `+allocated).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs free at the peak", "GPUs of which no pod or unit held any part in the busiest full hour of the time range.", noRules}, sixth, "short",
+		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod or unit held, even in part, in the busiest full hour of the time range.", noRules}, sixth, "short",
 			fill(`min_over_time(FREE[$__range:1h])`, "FREE", modelHour("gpuledger:fleet_gpus:free1h"))).Thresholds(from("text"))).
 		WithPanel(number(words{"Allocated share", "GPU hours held by pods and units in the full hours of the time range, as a share of the GPU hours in which GPUs were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
 			fill(`clamp_max(sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h]), 1)`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
