@@ -5,11 +5,11 @@
 #   docker build --target gpuledger-reconciler .  the reconciler
 #   docker build --target gpuledger-archive .     the archive
 #
-# Everything is cross-compiled, so no stage runs programs of another architecture. The only base is
+# Everything is cross-compiled, so no stage runs programs for another architecture. The only base is
 # Debian with the Go version in go.mod's toolchain line. The images contain programs that are built
 # on this base, and files from Debian's signed packages.
 #
-# The digest is the digest of the index of all architectures. Dependabot updates it. A release
+# The digest identifies the index of all architectures. Dependabot updates it. A release
 # without a digest fails. To compare the digest with the digest of the tag:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm

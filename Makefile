@@ -121,14 +121,15 @@ E2E           = $(IN_BIN) go test $(E2EARGS) -count=1
 E2ESUM        = $(IN_BIN) $(GOTESTSUM) $(E2EARGS)
 
 # Go reuses the result of a test as long as the test's packages, the test's flags, and the files that the test itself
-# reads are the same. To include the other inputs, the flags contain a pattern that matches no test's name. This pattern
-# does not contain Go files and the files beside them, because these files are compiled into the test, or into a program
-# that the test reads (program.Built). It does not contain Markdown, because no program reads Markdown.
+# reads are the same. To include the other inputs, the flags contain a pattern with the hash of these inputs,
+# which matches no test. The hash does not include Go files and the files beside them, because these files are compiled
+# into the test, or into a program that the test reads (program.Built). It does not include Markdown, because no program
+# reads Markdown.
 UNKEPT  = -count=1
 INPUTS := $$(tools/file-times && tools/inputs '*.go' '*.md' internal collector podmapper)
 
 # The temporary files of these targets are in memory if there is enough memory. The temporary files of e2e are on disk,
-# because Prometheus reserves space in its files, and in memory this space would be used.
+# because Prometheus reserves space in its files, and this space would take memory.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
@@ -205,7 +206,7 @@ test: needs ## run the deterministic tests; needs no GPU and no cluster
 
 .PHONY: test-draws
 test-draws: export GPULEDGER_DRAWS := all
-test-draws: test # make test with all draws of random tests; a part of make e2e
+test-draws: test # run make test with all draws of random tests; a part of make e2e
 
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time; takes some minutes
@@ -228,7 +229,7 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
 e2e-short: UNKEPT =
-# Programs from equal sources are equal, so Go can reuse the test results of an earlier commit.
+# Equal sources produce equal programs, so Go can reuse the test results of an earlier commit.
 e2e-short: VERSION = dev
 e2e-short: REVISION = unknown
 e2e-short: BRANCH = detached
@@ -397,7 +398,7 @@ trace: # apply the patches of docs/design.md to a copy, build and test it, and c
 	@go test $(TESTS) -count=1 -v ./test/trace -build
 
 .PHONY: bench-accuracy
-bench-accuracy: # compare the books with the truth of simulated GPUs
+bench-accuracy: # compare the books with the true energy of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
 # Each schedule takes four minutes and mostly waits, so sixty schedules need about one processor.
