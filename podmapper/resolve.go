@@ -31,7 +31,7 @@ func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	return q.answer
 }
 
-// answer returns the owner of the process, as far as it is known.
+// answer returns what is known about the owner of the process.
 func (p *process) answer() owner.Answer {
 	c := p.cgroup.Value()
 	if c == (cgroup{}) {

@@ -58,7 +58,7 @@ func TestEngineRestarts(t *testing.T) {
 			}
 			checkCounters(t, driverReadings(t, n), s, p)
 			if shared := p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "shared"}); shared <= 0 {
-				t.Errorf("the energy by method shared is %v J, want more than 0", shared)
+				t.Errorf("the energy with method shared is %v J, want more than 0", shared)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ const (
 	retry = 10 * time.Second
 )
 
-// Log reads the kernel log from the oldest record on.
+// Log reads the kernel log, starting with the oldest record.
 type Log struct {
 	Path   string // normally /dev/kmsg
 	Now    gpu.Clock

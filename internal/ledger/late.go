@@ -7,18 +7,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises
-// by more energy than the board can have drawn since the last reading. If the board can have drawn
-// the additional energy earlier, while the counter rose too slowly, the additional energy is late
-// energy. Otherwise the reading is implausible.
+// A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises by more energy
+// than the board could have drawn since the last reading. If the board could have drawn the additional energy
+// earlier, while the counter rose too slowly, the additional energy is late energy. Otherwise the reading is
+// implausible.
 
 // lateFor is the maximum time by which a counter may be behind.
 const lateFor = 10 * time.Second
 
 // A lag records whether a counter may be behind.
 type lag struct {
-	// unused is the largest energy that the board can have drawn until the last mark, minus the energy
-	// that the counter has counted. It is limited to the energy that the board can draw in lateFor.
+	// unused is the largest energy that the board could have drawn until the last mark, minus the energy that the
+	// counter has counted. It is limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
 	// recent contains the last mark and all marks that are at most lateFor older than the last mark.
 	recent []Mark
@@ -38,9 +38,9 @@ func (g *lag) sameOwners(m Mark) bool {
 	})
 }
 
-// appendLate closes an interval with the energy of a counter that was behind. Part of this energy
-// may be more than the board can have drawn in the interval. If the owners changed recently, this
-// part is charged like the energy of a gap.
+// appendLate closes an interval with the energy of a counter that was behind. Part of this energy may be more than
+// the board could have drawn in the interval. If the owners changed recently, this part is charged like the energy of
+// a gap.
 func (b *book) appendLate(m Mark, grown gpu.Millijoules, gapAfter time.Duration) {
 	own := grown
 	if !b.lag.sameOwners(m) {

@@ -170,7 +170,7 @@ func TestUncounted(t *testing.T) {
 				t.Errorf("counted %.1f J, at most %.1f J uncounted, but drawn %.1f J", got, bound, truth)
 			}
 			if most := 700 * (float64(b.disturbed) + 0.1*float64(events)); bound > most {
-				t.Errorf("at most %.1f J uncounted, but at most %.1f J can have been drawn in the disturbed time", bound, most)
+				t.Errorf("at most %.1f J uncounted, but the board could have drawn at most %.1f J in the disturbed time", bound, most)
 			}
 			if b.disturbed == 0 && bound > 0 {
 				t.Errorf("%.1f J may be uncounted without a reset", bound)

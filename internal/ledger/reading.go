@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, up to the length of a gap, because the value of the first reading
-// may be that much older than its time.
+// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the duration of the first
+// reading (at most the length of a gap), because the counter's value may be older than the time of the reading by
+// this duration.
 //
 // A counter that does not change was not refreshed, because a board that is on draws power. The
 // next increase is charged for the whole time since the counter last changed, and its limit is the
@@ -92,8 +92,9 @@ const counterStep = 100 * time.Millisecond
 // If the maximum power of a board is unknown, assumedMaxPower is used.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether reading b can follow reading a. The counter may exceed the energy
-// that the board can draw by half of this energy, or by the energy beyond if beyond is larger.
+// plausible reports whether reading b can follow reading a. The counter may rise by more than the energy that the
+// board can draw between the readings. The permitted excess is half of this energy or the argument beyond, whichever
+// is larger.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

@@ -11,8 +11,8 @@ import (
 // processes, and the energy that is charged to the owner.
 type share struct {
 	owner gpu.Owner
-	// vanished is set if two conditions are true: the processes of the share ended before they were identified, and
-	// the GPU has holders. This share is separate from the shares of owners. Its energy is charged to the holders.
+	// vanished is set if the processes of the share ended before they were identified, and the GPU has holders. This
+	// share is separate from the shares of owners. Its energy is charged to the holders.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // part of activity in which MPS servers worked for several owners

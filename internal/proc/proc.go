@@ -101,11 +101,11 @@ func readStat(file string) (Stat, error) {
 	return s, nil
 }
 
-// Cgroup is called after Stat returned before. It returns the content of /proc/<pid>/cgroup, and
-// the stat of the process to which this content belongs. If the PID was reused after the call of
-// Stat, the returned stat and content belong to the new process. The returned stat is valid unless
-// the error is ErrGone. For a kernel thread the content is empty, because kernel threads belong to
-// the root cgroup, which has no name in a private cgroup namespace.
+// Cgroup returns the content of /proc/<pid>/cgroup, and the stat of the process to which this content belongs. The
+// argument before is an earlier result of Stat. If the PID was reused after that call of Stat, the returned stat and
+// content belong to the new process. The returned stat is valid unless the error is ErrGone. For a kernel thread the
+// content is empty, because kernel threads belong to the root cgroup, which has no name in a private cgroup
+// namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil

@@ -67,7 +67,7 @@ func open(kubeconfig string) (cluster, error) {
 func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
 	cfg.QPS, cfg.Burst = 50, 100 // the controllers limit their writes separately
-	// To decode all pods of a cluster from Protobuf takes only a fraction of the CPU time that JSON takes.
+	// Decoding all pods of a cluster from Protobuf takes only a fraction of the CPU time that decoding JSON takes.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	watches, err := kubernetes.NewForConfig(cfg)

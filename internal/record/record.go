@@ -44,7 +44,7 @@ type Health struct {
 	XIDs map[uint64]uint64
 	// Losses is the number of times that the driver lost the GPU (gpuledger_board_losses_total).
 	Losses uint64
-	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); It is nil
+	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total). It is nil
 	// while the GPU does not report these numbers.
 	Rows *gpu.RowRemap
 	// ECC contains the memory errors over the life of the board, by memory and kind

@@ -104,10 +104,10 @@ func (r *gpuList) addEvents(events []gpu.DriverEvent) {
 	}
 }
 
-// read records the time and the counters of a reading. The driver is loaded after the boot and counts from then on, so
-// all counters were 0 at the boot. There is one exception: AMD GPUs that are connected to the processor by XGMI. Such a
-// GPU keeps its errors during a warm reset, and amdgpu adds these errors to its counters when it is loaded (Linux,
-// amdgpu_persistent_edc_harvesting).
+// read records the time and the counters of a reading. The driver starts to count when it is loaded, which is after
+// the boot, so all counters were 0 at the boot. There is one exception: AMD GPUs that are connected to the processor
+// by XGMI. Such a GPU keeps its errors during a warm reset, and amdgpu adds these errors to its counters when it is
+// loaded (Linux, amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {

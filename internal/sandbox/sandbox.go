@@ -1,12 +1,11 @@
 // Package sandbox permanently restricts the program by Landlock, no_new_privs and seccomp.
 // docs/security.md lists the denied operations.
 //
-// Landlock restricts a single thread, but the Go runtime has several threads before main begins.
-// Therefore one thread is restricted, and then this thread executes the program again in the same
-// process. As a result, every thread of the new image is in the same Landlock domain. The library
-// libpsx restricts each thread separately instead. This creates one domain per thread, and before
-// Linux 6.15 threads in different domains cannot signal each other. The kernel's own solution
-// (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
+// Landlock restricts a single thread, but the Go runtime has several threads before main begins. Therefore one thread
+// is restricted, and then this thread executes the program again in the same process. As a result, every thread of
+// the executed program is in the same Landlock domain. The library libpsx restricts each thread separately instead.
+// This creates one domain per thread, and before Linux 6.15 threads in different domains cannot signal each other.
+// The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
 //
 // Reading files is not restricted. The reason is that the location of the driver's library and of
 // the driver's files depends on the distribution and the container toolkit, and may change while
@@ -39,11 +38,11 @@ type Rules struct {
 	Ports []uint16
 }
 
-// marker is the environment variable that passes the restrictions to the new image.
+// marker is the environment variable that passes the restrictions to the executed program.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions describes the current restrictions of the program. It contains the Landlock ABI,
-// which is 0 without Landlock. It also contains whether both system call filters are installed.
+// restrictions describes the current restrictions of the program. abi is the Landlock ABI, or 0 without Landlock.
+// filtered is set if both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -51,7 +50,7 @@ type restrictions struct {
 
 var current restrictions
 
-// environment returns the environment variables that pass these restrictions to a new image.
+// environment returns the environment variables that pass these restrictions to the executed program.
 func (r restrictions) environment() []string {
 	if r.abi == 0 {
 		return os.Environ()
@@ -113,11 +112,10 @@ func replace(environment []string) error {
 	return fmt.Errorf("execute %s: %w", program, unix.Exec(program, os.Args, environment))
 }
 
-// Restart executes the program again in the same process, with additional environment variables.
-// The restrictions remain in force, and the new image adds no restrictions. Restart returns only on
-// errors. [FilterRules] must allow the program to execute files. Landlock allows the program to
-// execute only its own file. If an upgrade has installed a new version in another file, Restart
-// does not execute the new version.
+// Restart executes the program again in the same process, with additional environment variables. The restrictions
+// remain in force, and the executed program adds no restrictions. Restart returns only on errors. [FilterRules] must
+// allow the program to execute files. Landlock allows the program to execute only its own file. If an upgrade has
+// installed a new version in another file, Restart does not execute the new version.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

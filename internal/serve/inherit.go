@@ -16,9 +16,8 @@ import (
 // may already use them.
 const sockets = "GPULEDGER_SOCKETS"
 
-// Bequeath keeps the listening sockets open for the image that this process executes next. The new
-// image must get the returned environment and call Inherit. Clients that connect before the new
-// image runs wait for the new image.
+// Bequeath keeps the listening sockets open for the program that this process executes next. That program must get
+// the returned environment and call Inherit. Clients that connect before it runs wait until it runs.
 func (s *Server) Bequeath() (environment []string, err error) {
 	listeners := s.listening.Load()
 	if listeners == nil {
@@ -48,8 +47,8 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Inherit takes over the sockets of the previous image and reports whether it found sockets. It
-// uses the sockets only if there is a socket for each address. Inherit must be called before Run.
+// Inherit takes over the sockets that this process kept open before it executed this program, and reports whether it
+// took them over. It uses the sockets only if there is one for each address. Inherit must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)
@@ -65,7 +64,7 @@ func (s *Server) Inherit() bool {
 		l, err := net.FileListener(file)
 		_ = file.Close()
 		if err != nil {
-			s.log.Error("cannot use the socket of the previous image", "err", err)
+			s.log.Error("cannot use a socket that was open before the restart", "err", err)
 			return false
 		}
 		s.inherited = append(s.inherited, l)

@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 		want       match // the zero match means no unit
 	}{
 		{"Slurm up to 25.11", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", slurm("4711")},
-		{"Slurm from 26.05 on", "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0", slurm("s8FXKTA79XAR00")},
+		{"Slurm 26.05 and later", "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0", slurm("s8FXKTA79XAR00")},
 		{"an adopted ssh session", "0::/system.slice/slurmstepd.scope/job_4711/step_extern/user/task_special", slurm("4711")},
 		{"another slice", "0::/hpc.slice/hpc-slurm.slice/slurmstepd.scope/job_4711/step_0/user/task_0", slurm("4711")},
 		{"several slurmd", "0::/system.slice/gpu-a_slurmstepd.scope/job_4711/step_0/user/task_0", slurm("4711")},

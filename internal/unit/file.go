@@ -38,8 +38,7 @@ func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, er
 	return f, info, nil
 }
 
-// trusted returns an error unless two conditions are true: the file has the given type, and only
-// root or the exporter's user can write it.
+// trusted returns an error unless the file has the given type and only root or the exporter's user can write it.
 func trusted(info os.FileInfo, want os.FileMode) error {
 	if info.Mode().Type() != want {
 		if want.IsDir() {

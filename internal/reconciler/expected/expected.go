@@ -105,7 +105,7 @@ func (i *Inventory) read() {
 		}
 	}
 	if !slices.Equal(was.boards, now.boards) {
-		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
+		i.log.Info("read the expected inventory", "path", i.path, "boards", len(now.boards))
 	}
 	now.nodes = make(map[string]bool)
 	for _, b := range now.boards {

@@ -89,7 +89,7 @@ type ignored struct {
 
 func newIgnored() *ignored { return &ignored{since: make(map[string]time.Time)} }
 
-// add ignores a Node, and returns the time since which the Node has been ignored.
+// add ignores a Node, and returns the time at which the Node was first ignored.
 func (i *ignored) add(name string, now time.Time) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters. For each Node without an exporter, it contains the time since which the Node has had no
-// exporter.
+// fleet contains the exporters, and the time at which each Node without an exporter lost its last exporter.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
@@ -109,8 +108,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter. If the Node has no exporter, has also returns the time since which it has
-// had none. This time is never before the start of the term.
+// has reports whether a Node has an exporter. If the Node has no exporter, has also returns the time at which the
+// Node lost its last exporter. If the Node has had no exporter in this term, this is the start of the term.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

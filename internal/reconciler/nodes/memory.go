@@ -40,7 +40,7 @@ type remembered struct {
 	// ineffective counts the writes since the Node was last correct. failed counts the failed writes since the last
 	// success.
 	ineffective, failed int
-	// since is the time since which the Node has been correct after the last write. It is zero while the Node is not
+	// since is the time at which the Node became correct after the last write. It is zero while the Node is not
 	// correct.
 	since time.Time
 	// identity is the content of the Node's annotation when the Node was last correct.

@@ -185,10 +185,10 @@ func resultOf(err error) string {
 
 func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error) {
 	if err != nil {
-		t.log.Warn("cannot read exporter, will retry", "namespace", name.Namespace, "pod", name.Name, "node", target.Node, "err", err)
+		t.log.Warn("cannot read the exporter, will retry", "namespace", name.Namespace, "pod", name.Name, "node", target.Node, "err", err)
 		return
 	}
-	t.log.Info("exporter readable again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
+	t.log.Info("can read the exporter again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
 // logRefused reports, in the log and as an Event of the Node, that an inventory is either rejected or accepted again.

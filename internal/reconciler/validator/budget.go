@@ -33,7 +33,7 @@ type Budget struct {
 	expires int64
 }
 
-// spending records the changes of a Node, from the first one on.
+// spending records the changes of a Node since its first change.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`
@@ -74,8 +74,9 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 }
 
 // sweep removes expired spendings. It goes through all spendings only if at least one of them has expired, because
-// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node. A time in
-// the future comes from a wrong clock. Such a spending lasts from now on, so that it does not block the budget for years.
+// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node. A time
+// in the future comes from a wrong clock. sweep replaces such a time with the current time, so that the spending does
+// not block the budget for years.
 func (b *Budget) sweep(now time.Time) {
 	const window = int64(budgetWindow / time.Second)
 	if left := b.expires - now.Unix(); left > 0 && left <= window {

@@ -38,7 +38,7 @@ type clusterQueues struct {
 	stale map[string]bool
 }
 
-// resolve returns a queue with the ClusterQueue of its LocalQueue. It ignores the label of a pod, because everyone who
+// resolve returns a queue with the ClusterQueue of its LocalQueue. It ignores the label of a pod, because anyone who
 // can create pods can set this label.
 func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	switch {
@@ -52,8 +52,8 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page. To render
-// them immediately would mean to go through all pods for each LocalQueue.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page. Rendering
+// them immediately would require a pass over all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,8 +25,8 @@
  *                                  does a new generation of the driver
  *            now                   the engine's clock, unix us; the system's clock if absent
  *            groups field_groups   numbers of groups that other clients use
- *            profiling=0           the fields from 1001 on cannot be watched
- *            fields                fields from this id on are unknown to the engine
+ *            profiling=0           fields 1001 and above cannot be watched
+ *            fields                the engine knows only fields below this id
  *   xid      gi                    the GPU instance; the whole board if absent
  *   fault    gpu call do           as in nvml.c; calls have the names of dcgm_agent.h
  *                                  without versions. The call field:<id> selects the

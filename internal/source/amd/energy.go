@@ -22,9 +22,9 @@ type meter struct {
 // counter again.
 const patience = 3
 
-// read returns the energy for a reading and the integral of power, as far as they are known. power is in W; a negative
-// value means unknown. tick is the usual interval between two readings, or 0. If definite is set, gpu_metrics was read, so
-// a missing counter means that the GPU reports no counter.
+// read returns the energy for a reading and the integral of power. A result that is not known is nil. power is in W;
+// a negative value means unknown. tick is the usual interval between two readings, or 0. If definite is set,
+// gpu_metrics was read, so a missing counter means that the GPU reports no counter.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant, tick time.Duration) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot, tick))

@@ -112,7 +112,7 @@ func (r *reader) readMetrics() (metrics, error) {
 	return m, err
 }
 
-// logOnce logs a problem of the GPU when the problem first occurs.
+// logOnce logs a problem with the GPU when the problem first occurs.
 func (r *reader) logOnce(problem string, err error) {
 	if r.logged[problem] {
 		return
@@ -121,7 +121,7 @@ func (r *reader) logOnce(problem string, err error) {
 		r.logged = make(map[string]bool)
 	}
 	r.logged[problem] = true
-	r.cfg.Log.Warn("GPU is read in part", "gpu", r.device.UUID, "problem", problem, "err", err)
+	r.cfg.Log.Warn("cannot read all values of the GPU", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
 // readGauges adds the gauges in base units. Some firmware reports only the temperature of the

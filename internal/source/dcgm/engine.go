@@ -137,7 +137,7 @@ func minor(version string) (n int, ok bool) {
 // explain adds the known cause to an error.
 func (e *engine) explain(err error) error {
 	if code(err) == codeNoFunction {
-		return fmt.Errorf("%w (libdcgm %s is newer than host engine %s, so the host engine does not support the requests of libdcgm: install libdcgm in the version of the host engine)",
+		return fmt.Errorf("%w (libdcgm %s is newer than host engine %s, so the host engine does not support the requests of libdcgm: install the libdcgm version of the host engine)",
 			err, e.library, e.version)
 	}
 	return err

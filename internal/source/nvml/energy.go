@@ -104,9 +104,9 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses the given way if reading it returned no error. It returns true if no other way
-// should be tried at this reading. This is so if the given way was chosen, or if it failed with an
-// error other than "not supported" and will be tried again.
+// settle chooses the given way if reading it returned no error. It returns true if no other way should be tried at
+// this reading: either the given way was chosen, or it failed with an error other than "not supported" and will be
+// tried again.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)

@@ -18,7 +18,8 @@ type healthReader struct {
 	fields []fieldReader
 	// request contains the fields of the last call, with the driver's responses. Its memory is used again for each call.
 	request []gonvml.FieldValue
-	// since is the boot-clock time since which rejected fields are not requested again, or 0 before the first reading.
+	// since is the boot-clock time of the last reading that requested all fields, including rejected fields. It is 0
+	// before the first reading.
 	since time.Duration
 	// answers has an element for each of healthCalls.
 	answers []answer

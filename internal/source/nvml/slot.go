@@ -199,8 +199,8 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
-// pause returns the time until complete reads the GPU again. The first pauses of the GPUs differ, so that complete
-// reads only few GPUs in a tick.
+// pause returns the time until the method complete reads the GPU again. The first pauses of the GPUs differ, so that
+// complete reads only few GPUs in a tick.
 func (g *gpuReader) pause() time.Duration {
 	if g.again > 0 {
 		return identityRetry
@@ -208,9 +208,9 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// After each pause, complete reads the missing parts of a GPU's identity, the fabric and the recovery action, and
-// also the health, the details and the profile if they are enabled. It registers the GPU for events. It runs in a
-// lane.
+// complete runs in a lane. After each pause, it reads the missing parts of a GPU's identity, the fabric and the
+// recovery action, and also the health, the details and the profile if they are enabled. It registers the GPU for
+// events.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

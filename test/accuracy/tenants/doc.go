@@ -6,7 +6,7 @@
 // time-slicing. The ledger gets one observation per second with the data that the NVML source would read: the
 // counter, the contexts, the allocations, and samples of the process that ran at a moment.
 //
-// Which tenant used the floor is not measured but defined. There are two definitions:
+// No measurement shows which tenant used the floor. There are two definitions:
 //
 //   - floor shared: the holders always share the floor;
 //   - user pays: while a tenant runs, this tenant pays the floor. While nothing runs, the holders share

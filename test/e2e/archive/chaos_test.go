@@ -290,7 +290,7 @@ func (s *honestSender) run(stop <-chan struct{}) {
 	}
 }
 
-// possible checks that no filed hour has more energy than the fleet can have used.
+// possible checks that no filed hour has more energy than the fleet could have used.
 func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Helper()
 	limit := int64(maxWatts * chaosGPUs * 3600 * 1000)

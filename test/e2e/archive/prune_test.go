@@ -136,7 +136,7 @@ func TestPartitions(t *testing.T) {
 	check(t, err)
 	defer owner.Close()
 	var events []table.Event
-	for i := range 1020 { // one event per month, from 2015 on
+	for i := range 1020 { // one event per month, starting in 2015
 		at := time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC)
 		events = append(events, table.Event{Event: event.Event{Kind: "phase", ID: fmt.Sprint(i), At: at, PodUID: "u"}, Hour: at})
 	}

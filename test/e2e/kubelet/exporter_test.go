@@ -126,7 +126,7 @@ func holders(all []running) []running {
 	return slices.DeleteFunc(slices.Clone(all), func(r running) bool { return len(r.Devices) == 0 })
 }
 
-// charged returns the containers that are charged energy by the method exclusive.
+// charged returns the containers to which energy is charged with the method exclusive.
 func charged(p page) map[gpu.Owner]bool {
 	found := make(map[gpu.Owner]bool)
 	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
