@@ -115,7 +115,7 @@ static struct work read_work(const char *dir)
     return w;
 }
 
-/* Returns how much of a period the stretches cover. Overlapping stretches count once. */
+/* Returns how much of a period the stretches cover. Overlapping stretches are counted once. */
 static long long covered(const struct stretches *s, long long from, long long to)
 {
     long long sum = 0, done = from;

@@ -97,7 +97,7 @@
  *                                of a MIG device is empty
  *            size:<n>            a process list returns INSUFFICIENT_SIZE and requires n entries
  *            many:<n>            a list of processes, of samples or of accounts
- *                                has n rows, of PIDs from 100,000 on
+ *                                has n rows, with PIDs starting at 100,000
  *            blank               success with an empty value: "", 0, 0xff in platform info,
  *                                NaN as a metric
  *            glitch-low          half the energy
