@@ -168,13 +168,25 @@ func TestExplained(t *testing.T) {
 	}
 }
 
+// TestReadAgain checks that an owner may end unnoticed in the pause before a lost GPU is read again, but not later.
+func TestReadAgain(t *testing.T) {
+	for until, want := range map[time.Duration]bool{53 * time.Second: true, 47 * time.Second: false} {
+		p := testPlay()
+		p.blind = []blindness{{hidesGPU, 0, span{45 * time.Second, until}, gpuLost}}
+		p.Shots[2].add(containerHeld, "b", "", -20_000)
+		if found := Check(p); (len(found) == 0) != want {
+			t.Errorf("lost until %v: found %v", until, found)
+		}
+	}
+}
+
 // TestRestarts checks that the checker accepts two effects of a restart: a gap until the boot id is readable, and an
 // allocation of an unknown pod until /proc shows the pod. The checker must not accept a new book.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}
 	protected := blindness{hidesBooks, everyGPU, span{71 * time.Second, 80 * time.Second}, "state read-only"}
-	lost := blindness{hidesGPU, 0, span{68 * time.Second, 95 * time.Second}, "GPU lost"}
+	lost := blindness{hidesGPU, 0, span{68 * time.Second, 95 * time.Second}, gpuLost}
 	gap := func(s *Shot) { s.move("idle", "gap", 3_300_000) }
 	active := func(s *Shot) { s.add(containerActive, "a", "", 10_000) }
 	again := func(s *Shot) {

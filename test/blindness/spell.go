@@ -82,6 +82,7 @@ const (
 	callSamples   = "nvmlDeviceGetProcessUtilization"
 
 	driverReloaded = "driver reloaded"
+	gpuLost        = "GPU lost"
 	counterLow     = "counter low"
 
 	unknownError = "fail:999"
@@ -101,7 +102,7 @@ var Kinds = []Kind{
 	driverCall("energy hangs", callEnergy, hang, hidesGPU, true),
 	driverCall("samples fail", callSamples, unknownError, hidesActivity, true),
 	driverCall("samples hang", callSamples, hang, hidesGPU, true),
-	driverCall("GPU lost", "*", gpuIsLost, hidesGPU, true),
+	driverCall(gpuLost, "*", gpuIsLost, hidesGPU, true),
 	{Name: driverReloaded, group: groupDriver, hides: hidesGPU | dropsEnergy, begin: (*machine).unloadDriver, end: (*machine).loadDriver},
 	{Name: "proc empty", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).emptyProc, end: (*machine).restoreProc},
 	{Name: "proc missing", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).removeProc, end: (*machine).restoreProc},

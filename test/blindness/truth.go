@@ -52,8 +52,8 @@ func (a spans) covers(t time.Duration) bool {
 }
 
 // unread returns the spans without a complete reading of a GPU, because either the GPU's processes or the GPU's energy
-// were unknown. After an exporter has ended, the next exporter continues the books from the last settled interval of
-// the last save, as soon as it can read the boot id.
+// were unknown. A lost GPU is read again only after a pause. After an exporter has ended, the next exporter continues
+// the books from the last settled interval of the last save, as soon as it can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -74,6 +74,9 @@ func (t *truth) unread(g int) spans {
 	}
 	for _, b := range t.blind {
 		if b.what&hidesGPU == hidesGPU && (b.gpu == everyGPU || b.gpu == g) {
+			if b.by == gpuLost {
+				b.to += retry
+			}
 			lost = append(lost, b.span)
 		}
 	}
