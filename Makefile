@@ -58,7 +58,7 @@ REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
 BRANCH   ?= $(or $(shell git symbolic-ref --short -q HEAD 2>/dev/null),detached)
 STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=$(REVISION) -X $(VERSION_PACKAGE).Branch=$(BRANCH)
 
-# Tools are in modules of their own. Go builds them once and keeps them in its build cache.
+# Each tool has its own module. Go builds a tool once and keeps it in the build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 # gotestsum prints the reasons for skipped tests.
 GOTESTSUM     := go tool -modfile=tools/gotestsum/go.mod gotestsum --format=pkgname --format-hide-empty-pkg --format-icons=text --
@@ -66,10 +66,10 @@ KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
-# These are real servers for tests. They are built once.
+# The tests use real servers, which are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
-# This is the oldest Kubernetes version that the documentation supports.
+# The documentation supports no older Kubernetes version.
 SERVERS_OLDEST := tools/servers apiserver-oldest \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
@@ -79,7 +79,7 @@ PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/serve
 PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
 # Without the tag slicelabels, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
-# This is an S3 gateway in front of a folder. It supports signatures and conditional writes.
+# This S3 gateway stores objects in a folder. It supports signatures and conditional writes.
 S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
 # DuckDB is an npm package, installed once.
 DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
@@ -98,7 +98,7 @@ OAUTH2_PROXY := tools/servers oauth2-proxy oauth2-proxy=github.com/oauth2-proxy/
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
-# These environment variables contain the folders in which tests find the servers.
+# In these environment variables, tests find the folders of the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
@@ -236,7 +236,7 @@ e2e-short: BRANCH = detached
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
 	@echo "e2e-short: omitted the skipped tests above and make e2e-installs; make e2e runs all tests"
 
-# These are the parts of e2e. Each can be run alone.
+# Each part of e2e can be run alone.
 
 # The longest suites start first.
 .PHONY: e2e-suites
@@ -452,7 +452,7 @@ oauth-check: # read the archive's pages through oauth2-proxy 7.8; builds it once
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
 
-# These are the steps of check. Each can be run alone.
+# Each step of check can be run alone.
 
 .PHONY: tidy
 tidy:
