@@ -12,13 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located caches the GPUs of clusters in an hour, so that they need not be read from the sink.
+// located contains the GPUs of clusters in an hour. They need not be read from the sink again.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
 }
 
-// add adds the GPUs of a cluster. It first drops the GPUs of another hour.
+// add adds the GPUs of a cluster. It drops the GPUs of any other hour.
 func (l *located) add(h *table.Hour) {
 	if !l.hour.Equal(h.Start) {
 		*l = located{h.Start, make(map[string][]table.Seen)}
@@ -26,8 +26,8 @@ func (l *located) add(h *table.Hour) {
 	l.clusters[h.Cluster] = table.SeenIn(h)
 }
 
-// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Without
-// this check the same samples would be filed under two names.
+// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Otherwise the same samples
+// would be filed under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {

@@ -37,7 +37,6 @@ func (c *Config) validatePages() error {
 	return c.Web.Validate(c.Serve.ListenAddresses, len(w.Users) > 0 || w.VerifiesClients())
 }
 
-// validatePrune checks the flags of prune.
 func (c *Config) validatePrune() error {
 	switch {
 	case c.Prune && c.Before.IsZero():
@@ -48,7 +47,7 @@ func (c *Config) validatePrune() error {
 	return nil
 }
 
-// validateKept checks the commands and flags that require a sink that keeps hours.
+// validateKept checks commands and flags that need a sink that keeps hours.
 func (c *Config) validateKept() error {
 	if err := c.validatePrune(); err != nil {
 		return err
@@ -70,7 +69,6 @@ func (c *Config) validateKept() error {
 // maxReason limits the length of the reason for an acceptance, in bytes.
 const maxReason = 256
 
-// accept checks and sets the flags of the command accept.
 func (c *Config) accept() error {
 	if c.Accept == "" {
 		return c.withoutAccept()
@@ -89,7 +87,7 @@ func (c *Config) accept() error {
 	return nil
 }
 
-// withoutAccept rejects the flags of accept if another command is used.
+// withoutAccept rejects the flags of accept for other commands.
 func (c *Config) withoutAccept() error {
 	if c.Reason != "" || !c.to.IsZero() {
 		return errors.New("--reason and a time in --to can only be used with accept")
@@ -97,14 +95,13 @@ func (c *Config) withoutAccept() error {
 	return nil
 }
 
-// isReason reports whether a text can be the reason for an acceptance. It must be one line that is
-// not too long.
+// isReason reports whether a string can be the reason for an acceptance: one line that is not too long.
 func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents requires credentials for senders. It rejects passwords in the web configuration.
-// These passwords would apply to all paths, but senders of events do not send a password.
+// validateEvents requires credentials for senders. It rejects passwords in the web configuration: they would apply to
+// all paths, but senders of events send no password.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {
 		return nil

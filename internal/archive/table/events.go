@@ -122,7 +122,6 @@ func filedBy(e *Event) string {
 	return ""
 }
 
-// object returns the text of a JSON object.
 func object(text []byte) string {
 	if len(text) == 0 {
 		return "{}"

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// GPU describes a GPU in an hour: its place, its health and the energy of its board. Unknown texts are empty.
+// GPU describes a GPU in an hour: its place, its health and the energy of its board. Unknown strings are empty.
 type GPU struct {
-	// Cluster and Hour are empty for the GPUs of an [Hour].
+	// Cluster and Hour are empty in an [Hour].
 	Cluster                                                                                string
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // name of the machine at its provider
-	// First and Last are the times of the first and the last scrape of the placement, or zero if the placement was
-	// not scraped. Scrapes is the number of scrapes.
+	// First and Last are the times of the first and the last scrape of the placement. They are zero if it was not
+	// scraped. Scrapes is the number of scrapes.
 	First, Last time.Time
 	Scrapes     int64
 	Energy      int64 // mJ
@@ -25,26 +25,26 @@ type GPU struct {
 	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of each kind
 	// of error.
 	RemappedCorrectable, RemappedUncorrectable int64
-	// Uncounted is an upper bound for the energy that Energy omits. Estimated is the part of Energy that was divided by an
-	// estimated idle power. Both are in mJ.
+	// Uncounted is an upper bound of the energy that Energy omits. Estimated is the part of Energy that was divided by
+	// an estimated idle power. Both are in mJ.
 	Uncounted, Estimated int64
-	// The errors below are nil if the record does not contain them, because the GPU does not report
-	// them or an earlier exporter did not record them. Corrected and uncorrected memory errors occur
-	// either in DRAM (the memory of the GPU) or in SRAM (its caches and registers).
+	// The errors below are nil if the record does not contain them: the GPU does not report them, or an earlier
+	// exporter did not record them. Corrected and uncorrected memory errors occur in DRAM (the memory of the GPU) or in
+	// SRAM (its caches and registers).
 	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
 	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64
 	RetiredPages          *int64
-	// LowMemoryBanks is the number of memory banks that have few or no spare rows.
+	// LowMemoryBanks is the number of memory banks with few or no spare rows.
 	LowMemoryBanks            *int64
 	PCIeReplays, NVLinkErrors *int64
 	Thermal, PowerBrake       *int64 // time with reduced clocks, in ms
-	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and
-	// empty if the action is unknown.
+	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and empty if this
+	// is unknown.
 	RecoveryAction string
 }
 
-// place contains the columns that describe the place of a GPU. health contains the columns for its energy and health.
+// place contains columns for the place of a GPU. health contains columns for its energy and health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),
@@ -90,10 +90,10 @@ var (
 	}
 )
 
-// IsLevel reports whether a column of ErrorFields is a value from the last scrape, and not a count.
+// IsLevel reports whether a column of ErrorFields is a level, which comes from the last scrape. All others are counts.
 func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
 
-// AddErrors adds the errors of a later hour. It adds up counts, and keeps the highest value of a level and the last
+// AddErrors adds the errors of a later hour. It adds up counts. It keeps the highest value of a level, and the last
 // action. A number is unknown if it is unknown in both hours.
 func (g *GPU) AddErrors(later *GPU) {
 	for _, f := range ErrorFields {
@@ -124,7 +124,7 @@ func (g *GPU) ClearErrors() {
 	g.RecoveryAction = ""
 }
 
-// PlaceFields contains the columns that describe the place of a GPU in an hour. GPUFields contains all columns.
+// PlaceFields contains the columns for the place of a GPU. GPUFields contains all columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),
@@ -133,7 +133,7 @@ var (
 	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
-// GPUField returns the column of GPUs with the given name, or false if there is no such column.
+// GPUField returns the column of GPUs with the given name. It returns false if there is none.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.

@@ -14,8 +14,8 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
-	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty
-	// if the cluster has no series that name pods.
+	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty if no series of
+	// the cluster names pods.
 	UnknownPods []PodID
 	// Dropped is the number of GPU scrapes that were omitted because of an implausible value.
 	Dropped int
@@ -25,12 +25,12 @@ type Hour struct {
 	Filed
 	// State is the state in which the hour was filed.
 	State State
-	// SilentNodes is the number of nodes that have neither samples nor failed scrapes. ExplainedNodes is the number of
-	// these nodes that were removed, drained or renamed.
+	// SilentNodes is the number of nodes without samples, even of failed scrapes. ExplainedNodes is the number of these
+	// nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections contains the differences from the filed charges, if the month is closed.
+	// Corrections contains the differences from the filed charges. It is set if the month is closed.
 	Corrections []Charge
-	// Kept contains the numbers of rows that a correction keeps. It is nil if the rows of the hour are replaced.
+	// Kept is set for a correction. It contains the numbers of rows that are not replaced.
 	Kept *Kept
 	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event
@@ -38,18 +38,17 @@ type Hour struct {
 	Entries []Entry
 }
 
-// Kept contains the numbers of rows of a corrected hour in gpu_hours and in charges. These rows are from an earlier
-// revision.
+// Kept contains the numbers of rows in gpu_hours and in charges that an earlier revision of a corrected hour filed.
 type Kept struct{ GPUs, Charges int64 }
 
-// Keep returns a corrected hour with the numbers of rows in an earlier row of the manifest.
+// Keep returns a corrected hour. Its numbers of rows come from an earlier row of the manifest.
 func (h *Hour) Keep(row []any) *Hour {
 	corrected := *h
 	corrected.Kept = &Kept{Hours.value(row, "gpus").(int64), Hours.value(row, "charges").(int64)}
 	return &corrected
 }
 
-// rows returns the numbers of rows of the hour in gpu_hours and in charges.
+// rows returns how many rows the hour has in gpu_hours and in charges.
 func (h *Hour) rows() Kept {
 	if h.Kept != nil {
 		return *h.Kept
@@ -68,15 +67,15 @@ type Filed struct {
 // State is the state in which an hour was filed.
 type State string
 
-// These are the states of filed hours.
+// A filed hour has one of these states.
 const (
 	Complete  State = "complete"
-	Gaps      State = "gaps"      // an operator accepted missing samples
+	Gaps      State = "gaps"      // an operator accepted that samples are missing
 	Corrected State = "corrected" // changed by corrections after the month of the hour was closed
 	Pruned    State = "pruned"    // the rows of the hour have been deleted
 )
 
-// Join adds the rows of other GPUs for the same hour.
+// Join adds rows of the same hour for other GPUs.
 func (h *Hour) Join(parts ...*Hour) {
 	for _, part := range parts {
 		h.GPUs = append(h.GPUs, part.GPUs...)
@@ -87,7 +86,7 @@ func (h *Hour) Join(parts ...*Hour) {
 	slices.SortFunc(h.Charges, Charge.compare)
 }
 
-// Refuse removes all amounts. Places, health and owners remain, because they do not depend on the amounts.
+// Refuse removes all amounts. Places, health and owners do not depend on the amounts, and remain.
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {
@@ -101,7 +100,7 @@ func (h *Hour) Refuse() {
 	}
 }
 
-// Hours is the manifest: a row for each completely filed hour.
+// Hours is the manifest. It contains a row for each completely filed hour.
 var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
@@ -135,7 +134,7 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
-// EarlierReason is the reason for gaps that is shown for hours from earlier versions, which did not record a reason.
+// EarlierReason is shown as the reason for gaps in hours of earlier versions. These versions recorded no reason.
 const EarlierReason = "filed by an earlier version"
 
 // FiledIn converts a row of the manifest to a [Filed].

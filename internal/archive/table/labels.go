@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxLabels is the maximum length of the column labels, in bytes. The columns in MySQL have this length.
+// maxLabels is the maximum length of the column labels in bytes, as in MySQL.
 const maxLabels = 1024
 
 const labelsHelp = "labels of the pod that the reconciler exports, as name=value, separated by commas"
@@ -33,8 +33,8 @@ func JoinLabels(values map[string]string) string {
 	return text.String()
 }
 
-// LabelIn returns the value of a label in the column labels. It returns an empty text if the column does not contain
-// the label.
+// LabelIn returns the value of a label. The text is a value of the column labels. If it does not contain the label, the
+// result is empty.
 func LabelIn(labels, name string) string {
 	for pair := range strings.SplitSeq(labels, ",") {
 		if key, value, _ := strings.Cut(pair, "="); key == name {

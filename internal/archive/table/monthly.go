@@ -13,7 +13,7 @@ const monthlySince = 8
 
 const hoursColumn = "hours"
 
-// summed contains the columns of charges that are also in [MonthlyCharges], with their help texts for this table.
+// summed contains the columns of charges that are also in [MonthlyCharges], with help texts for this table.
 var summed = func() (all []Field[Charge]) {
 	for _, f := range charge {
 		if f.summed != "" {
@@ -24,11 +24,11 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
-// Summed returns the columns of charges that are also the last columns of [MonthlyCharges]. Texts are copied, and
-// integers are summed.
+// Summed returns the columns of charges that are the last columns of [MonthlyCharges]. Strings are copied, and integers
+// are added up.
 func Summed() []Column { return columnsOf(summed, monthlySince) }
 
-// monthly contains the columns of [MonthlyCharges]. The column hour of a sum is the start of its month.
+// monthly contains the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
 var monthly = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("month", "start of the month in UTC", func(c *Charge) *time.Time { return &c.Hour }),
@@ -36,9 +36,8 @@ var monthly = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, summed...)
 
-// MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and
-// GPUs. Readers add up rows that differ only in the column hours, because hours that were filed later are in separate
-// rows.
+// MonthlyCharges contains sums of the charges and corrections of pruned hours. They have no pods and GPUs. Hours that
+// were filed later are in separate rows, so readers add up rows that differ only in the column hours.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "the sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
@@ -47,13 +46,13 @@ var MonthlyCharges = Table{
 	Rows:    func(*Hour) [][]any { return nil },
 }
 
-// Month returns the start of the month of a moment in UTC.
+// Month returns the start of the month in UTC.
 func Month(at time.Time) time.Time {
 	at = at.UTC()
 	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// Day returns the start of the day of a moment in UTC.
+// Day returns the start of the day in UTC.
 func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
 // maxHours is the number of hours in the longest month.

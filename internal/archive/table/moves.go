@@ -1,6 +1,6 @@
 package table
 
-// Moves describes the events of boards that are sent to other systems. Sinks do not store this table.
+// Moves describes events of boards that are sent to other systems. No sink stores this table.
 var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",

@@ -20,24 +20,24 @@ type ClusterMonth struct {
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map, oldest month first.
+// ByMonth returns the keys of a map. The oldest month is first.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
 	})
 }
 
-// Deleted describes the pruned rows of a table and cluster.
+// Deleted describes pruned rows of a cluster in a table.
 type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // number of rows in a database
 	Files, Bytes   int64 // number and size of files in a folder or a bucket
-	// First and Last are hours. For files, they are the first hour of the first day and the last hour
-	// of the last day.
+	// First and Last are hours. For files, First is the first hour of the first day, and Last is the last hour of the
+	// last day.
 	First, Last time.Time
 }
 
-// Add adds other pruned rows of the same table and cluster.
+// Add adds other pruned rows of the same cluster and table.
 func (d *Deleted) Add(other Deleted) {
 	d.Rows, d.Files, d.Bytes = d.Rows+other.Rows, d.Files+other.Files, d.Bytes+other.Bytes
 	if d.First.IsZero() || other.First.Before(d.First) {
@@ -48,15 +48,15 @@ func (d *Deleted) Add(other Deleted) {
 	}
 }
 
-// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps,
-// because the state no longer shows that there were gaps.
+// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps, because the state then no
+// longer shows the gaps.
 func SetPruned(row []any) {
 	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges although its row in the manifest counts charges. These charges
-// were removed by hand and cannot be added up. charged is the number of rows that the hour has in charges.
+// Unsummed reports whether an hour has no charges, but the manifest counts some. Such charges were removed by hand and
+// cannot be added up. charged is the number of rows that the hour has in charges.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

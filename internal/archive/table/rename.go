@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sorting contains the columns by which the rows of an hour are sorted before the digest is computed.
+// sorting contains the columns by which the rows of an hour are sorted before their digest is computed.
 var sorting = map[string][]string{
 	GPUHours.Name:  {"node", "uuid"},
 	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
@@ -15,7 +15,7 @@ var sorting = map[string][]string{
 	Workloads.Name: {"uid"},
 }
 
-// inOrder returns the rows of an hour in the order that the digest requires.
+// inOrder sorts the rows of an hour for the digest.
 func inOrder(t Table, rows [][]any) [][]any {
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b []any) int {
 		for _, name := range sorting[t.Name] {
@@ -27,7 +27,7 @@ func inOrder(t Table, rows [][]any) [][]any {
 	})
 }
 
-// Renamed returns rows with the cluster replaced.
+// Renamed returns rows in which the cluster is replaced.
 func Renamed(rows [][]any, cluster string) [][]any {
 	all := make([][]any, len(rows))
 	for i, row := range rows {
@@ -53,7 +53,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError means that a cluster cannot be renamed, because one of its hours is already filed under the new name.
+// OverlapError means that a cluster cannot be renamed, because an hour is already filed under the new name.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

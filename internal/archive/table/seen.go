@@ -2,7 +2,7 @@ package table
 
 import "time"
 
-// Seen describes when a GPU was first and last scraped in a cluster within an hour.
+// Seen contains the first and the last time in an hour at which a GPU was scraped in a cluster.
 type Seen struct {
 	Cluster, Node, UUID, Serial string
 	First, Last                 time.Time

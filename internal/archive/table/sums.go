@@ -10,7 +10,7 @@ type Sums struct {
 	cluster string
 	month   time.Time
 	models  map[string]string // models by UUID
-	all     []*Charge         // the sums, in the order in which their first rows were added
+	all     []*Charge         // the sums, in the order of their first rows
 	sums    map[Charge]*Charge
 }
 
@@ -19,8 +19,8 @@ func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models of the GPUs in rows of gpu_hours, by UUID. If a GPU has several models, it selects the same
-// model as the databases.
+// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the same one as the
+// databases.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {
 		uuid := GPUHours.value(row, "uuid").(string)

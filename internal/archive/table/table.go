@@ -1,6 +1,6 @@
-// Package table declares the rows and the tables of the archive, which are identical in every sink.
-// Each column of a row is declared once, with its name, its type, its help and a pointer to its
-// value. All code that writes, reads and adds up rows iterates over the columns.
+// Package table declares the rows and the tables of the archive. They are the same in every sink. Each column is
+// declared once, with its name, its type, its help text and a pointer to its value. All code that writes, reads and
+// adds up rows iterates over the columns.
 package table
 
 import (
@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Table is a table of the archive. The rows of a cluster and hour are replaced together, except in
-// [Corrections] and [Appended].
+// Table is a table of the archive. All rows of a cluster and hour are replaced together, except in [Corrections] and
+// [Appended].
 type Table struct {
 	Name    string
 	Help    string
 	Columns []Column
 	// Key contains the columns that identify a row.
 	Key []string
-	// Rows returns the rows of an hour, sorted. Values are strings, int64, time.Time, and nil for an
-	// unknown value of the type [OptionalInt].
+	// Rows returns the rows of an hour, sorted. Values are string, int64 or time.Time. An unknown value of the type
+	// [OptionalInt] is nil.
 	Rows func(h *Hour) [][]any
 }
 
@@ -31,7 +31,7 @@ const (
 	hourHelp    = "start of the hour"
 )
 
-// build returns a table. Its columns start with the cluster and the hour, and so does its key.
+// build returns a table. Its columns and its key begin with the cluster and the hour.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, fields ...Field[T]) Table {
 	fields = append([]Field[T]{
 		computed("cluster", Text, clusterHelp, func(h *Hour, _ *T) any { return h.Cluster }),
@@ -52,7 +52,7 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, fields 
 	return t
 }
 
-// columnsOf returns the columns of fields. A column counts as added if a version of the schema after since added it.
+// columnsOf returns the columns of fields. A column is marked as added if a schema version after since added it.
 func columnsOf[T any](fields []Field[T], since int) []Column {
 	all := make([]Column, len(fields))
 	for i, f := range fields {
@@ -86,13 +86,12 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Only returns the table reduced to the given columns.
+// Only returns a table with only the given columns.
 func (t Table) Only(names []string) Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
 	return t
 }
 
-// value returns the value that a row has in a column.
 func (t Table) value(row []any, column string) any { return row[t.index(column)] }
 
 // index returns the index of a column, or -1 if the table has no such column.
@@ -100,11 +99,11 @@ func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// Digest returns the SHA-256 of the rows of an hour. The digest depends only on the data, and not on the sink.
+// Digest returns the SHA-256 of the rows of an hour. It depends only on the data, and not on the sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
-// DigestRows returns the digest of the rows of all tables in [Data]. If the columns that later versions added are
-// empty, the digest is the same as in earlier versions, so that hours from these versions are not filed again.
+// DigestRows returns the digest of the rows in all tables [Data]. Empty columns that later versions added do not change
+// it, so hours from earlier versions are not filed again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
@@ -121,8 +120,7 @@ func DigestRows(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Format returns the text of a value. Times have the RFC 3339 format with milliseconds. The text of an unknown value is
-// empty.
+// Format returns a value as text. Times are in the RFC 3339 format with milliseconds. An unknown value is empty.
 func Format(value any) string {
 	if value == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package truth reads the true use of simulated GPUs, and computes the range within which the amounts in an archive
-// must be.
+// Package truth reads the true use of simulated GPUs. It computes the ranges in which the amounts in an archive must
+// be.
 package truth
 
 import (
@@ -21,29 +21,29 @@ const (
 	noticed = 12 * time.Second
 )
 
-// Period is the period of a comparison. Scrape is the interval at which the record was scraped.
+// Period is the period of a comparison. Scrape is the scrape interval of the record.
 type Period struct {
 	From, Until time.Time
 	Scrape      time.Duration
 }
 
-// lag returns a duration. The last scrape before a moment contains all use that ended at least this long before the
-// moment.
+// lag returns the maximum delay of a scrape. The last scrape before a time contains all use that ended at least this
+// long before.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
-// Owner is a pod or a unit. Scope is the namespace of a pod, or the manager of a unit. A unit has no UID.
+// Owner is a pod or a unit. Scope is the namespace of a pod or the manager of a unit. A unit has no UID.
 type Owner struct{ Kind, Scope, Name, UID string }
 
-// These are the kinds of owners.
+// An owner has one of these kinds.
 const (
 	Pod  = "pod"
 	Unit = "unit"
 )
 
-// Range is a true amount, with the least and the most that the archive may contain.
+// Range is a true amount. The archive may contain at least Least and at most Most.
 type Range struct{ True, Least, Most int64 }
 
-// Widen returns the range with a larger tolerance in both directions.
+// Widen widens the range in both directions.
 func (r Range) Widen(by int64) Range { return Range{r.True, max(0, r.Least-by), r.Most + by} }
 
 // Contains reports whether an amount is within the range.
@@ -55,10 +55,9 @@ type GPU struct {
 	Owners map[Owner]Use
 }
 
-// Use is the true use of a GPU by an owner. Energy is in mJ. Held is the time in ms for which the owner held the GPU.
+// Use is the true use of a GPU by an owner. Energy is in mJ. Held is the time for which the owner held the GPU, in ms.
 type Use struct{ Energy, Held Range }
 
-// row is a row in a file.
 type row struct {
 	Time int64 `json:"time_unix_ns"`
 	GPUs []struct {
@@ -77,7 +76,7 @@ type row struct {
 	} `json:"gpus"`
 }
 
-// account identifies a container or unit on a GPU. The owner is empty for the GPU itself.
+// account identifies a container or unit on a GPU. Without an owner, it is the GPU itself.
 type account struct {
 	uuid string
 	Owner
@@ -87,19 +86,19 @@ type account struct {
 // amounts contains the use by an account since the start of the simulation.
 type amounts struct {
 	energy, held int64 // mJ and ms
-	grows        bool  // the energy increased since the previous row
+	grows        bool  // the energy increased in the last row
 }
 
 // state contains the use by all accounts at a moment.
 type state map[account]amounts
 
-// moment contains the state in the last row at or before a time, and the state in the first row at or after it.
+// moment contains the last state at or before a time, and the first state at or after it.
 type moment struct {
 	time          time.Time
 	before, after state
 }
 
-// history adds up rows in the order of the file.
+// history adds up the rows of a file in order.
 type history struct {
 	last, interval time.Duration // last is the time of the last row since the epoch
 	now            state
@@ -169,7 +168,7 @@ const (
 )
 
 // moments returns the moments of a period. first is the first row of the file. If the file begins within the period,
-// nothing was used before, and the exporter may have been scraped later.
+// nothing was used before, and the first scrape may be late.
 func (p Period) moments(first row) ([]moment, error) {
 	late, begin := p.From, time.Unix(0, first.Time)
 	if begin.After(p.From.Add(-p.lag())) {
@@ -185,7 +184,7 @@ func (p Period) moments(first row) ([]moment, error) {
 	return []moment{{time: p.From.Add(-p.lag())}, {time: p.From}, {time: late}, {time: p.Until.Add(-p.lag())}, {time: p.Until}}, nil
 }
 
-// follows checks that the time between the last row and the next row does not exceed the interval of the file.
+// follows checks that the next row is not later than the interval of the file allows.
 func (h *history) follows(at time.Duration) error {
 	gap := at - h.last
 	if h.interval == 0 {
@@ -197,8 +196,8 @@ func (h *history) follows(at time.Duration) error {
 	return nil
 }
 
-// pass saves the state before a row for each moment that the row reaches or passes. It returns the moments that also
-// need the state after the row.
+// pass handles the moments that the next row reaches or passes. It saves the state before the row for them. It returns
+// the moments that also need the state after the row.
 func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	for i := range moments {
 		m := &moments[i]
@@ -214,7 +213,7 @@ func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	return due
 }
 
-// add adds a row. If a container was removed from the list, the simulation lists it again with values from 0.
+// add adds a row. If a removed container is listed again, its values start at 0.
 func (h *history) add(r row) {
 	listed := make(state)
 	for _, g := range r.GPUs {
@@ -242,7 +241,7 @@ func (h *history) add(r row) {
 	h.listed = listed
 }
 
-// gpus returns the use of all GPUs between the moments of a period.
+// gpus returns the use of all GPUs in a period.
 func (h *history) gpus(m []moment) map[string]*GPU {
 	found := make(map[string]*GPU)
 	of := func(uuid string) *GPU {

@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// These are the limits for questions.
+// These limits apply to questions.
 const (
-	maxTime      = time.Minute      // time to answer a question
-	maxWait      = 10 * time.Second // time to wait for other questions
-	maxQuestions = 4                // questions that are answered at the same time
+	maxTime      = time.Minute      // maximum time for an answer
+	maxWait      = 10 * time.Second // maximum wait for other questions
+	maxQuestions = 4                // maximum number of questions that are answered at the same time
 	maxRows      = 100_000          // maximum number of rows in an answer
-	keptTime     = time.Minute      // time for which an answer is cached
+	keptTime     = time.Minute      // time for which an answer stays in the cache
 	keptRows     = 50_000           // maximum number of rows in all cached answers
 )
 
@@ -30,7 +30,7 @@ var (
 	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
 )
 
-// answers answers questions within the limits and caches the answers for a minute.
+// answers answers questions within the limits. It caches each answer for a minute.
 type answers struct {
 	ask   func(context.Context, ask.Request) (*ask.Reply, error)
 	now   func() time.Time
@@ -41,7 +41,6 @@ type answers struct {
 	rows int // number of rows in all cached answers
 }
 
-// kept is a cached answer.
 type kept struct {
 	reply   *ask.Reply
 	expires time.Time
@@ -109,8 +108,8 @@ func (a *answers) known(key string) *ask.Reply {
 	return nil
 }
 
-// keep caches an answer with at most keptRows rows, and removes expired answers. If all cached
-// answers together have too many rows, it removes all other answers.
+// keep caches an answer with at most keptRows rows. It removes expired answers. If the cache has too many rows, it
+// removes all other answers.
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

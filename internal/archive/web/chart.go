@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// chart is the drawing for an answer. At most one of its fields is set.
+// chart is a drawing. At most one of its fields is set.
 type chart struct {
 	Bars     []bar
 	Calendar *calendar
@@ -23,8 +23,7 @@ type bar struct {
 	Width, Idle float64 // percentages of the longest bar
 }
 
-// draw returns the chart for an answer. The columns of the answer determine the kind of chart. The chart is empty if no
-// kind fits.
+// draw returns the chart for an answer. The columns of the answer determine its kind. If none fits, the chart is empty.
 func draw(a print.Answer, style print.Style) chart {
 	t := newTable(a)
 	switch {
@@ -44,7 +43,7 @@ func draw(a print.Answer, style print.Style) chart {
 	return chart{}
 }
 
-// tableOf is an answer with the indexes of its columns by name.
+// tableOf is an answer, with the index of each column by name.
 type tableOf struct {
 	print.Answer
 	at map[string]int
@@ -80,7 +79,7 @@ func (t tableOf) time(row []any, name string) time.Time {
 // maxBars is the maximum number of groups in a chart.
 const maxBars = 25
 
-// bars returns bars for the groups with the largest amounts, and for the parts of the energy that belong to no group.
+// bars returns bars for the groups with the largest amounts, and for energy that belongs to no group.
 func (t tableOf) bars(amount, idle string) (all []bar) {
 	var rows [][]any
 	for _, row := range t.Rows {
@@ -104,8 +103,8 @@ func (t tableOf) bars(amount, idle string) (all []bar) {
 	return all
 }
 
-// users returns bars for the energy of each pod and unit that used a board, sorted by energy in descending order. If
-// only one pod or unit used the board, it returns no bars.
+// users returns bars for the energy of each pod and unit that used a board. The largest bar is first. If there is only
+// one pod or unit, it returns no bars.
 func (t tableOf) users() []bar {
 	type sum struct{ energy, idle int64 }
 	sums := make(map[string]sum)
@@ -135,7 +134,6 @@ func (t tableOf) users() []bar {
 	return all
 }
 
-// name returns the name of the group that a row describes.
 func (t tableOf) name(row []any) (name string) {
 	for i, c := range t.Columns {
 		text, ok := row[i].(string)
@@ -165,13 +163,12 @@ type cell struct {
 // place is an entry in a legend.
 type place struct{ Class, Name string }
 
-// maxDays is the maximum number of days in a chart.
 const maxDays = 371
 
-// square is the size, in pixels, of a day in a calendar.
+// square is the size of a day in a calendar, in pixels.
 const square = 14
 
-// calendar returns a calendar that shows the last place of a board on each day.
+// calendar returns a calendar with the last place of a board on each day.
 func (t tableOf) calendar(zone *time.Location) *calendar {
 	places, at := make(map[string]string), make(map[string]string)
 	c := new(calendar)
@@ -218,7 +215,6 @@ func (t tableOf) calendar(zone *time.Location) *calendar {
 
 func key(day time.Time) string { return day.Format(time.DateOnly) }
 
-// dayOf returns the start of the day that contains a moment.
 func dayOf(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
@@ -248,8 +244,7 @@ type part struct {
 
 // capacity returns a chart of the GPU hours by state and day.
 //
-// The days of the answer are in UTC. The last row for each model describes only the last hour, which is part of the
-// last day.
+// Days are in UTC. The last row of each model is only about the last hour, which is also part of the last day.
 func (t tableOf) capacity() *days {
 	hours := func(name string) func([]any) int64 {
 		return func(row []any) int64 { return t.number(row, name) }
@@ -271,7 +266,7 @@ func (t tableOf) errors(zone *time.Location) *days {
 		[]part{{"owner-3", "XID errors", func(row []any) int64 { return t.number(row, "count") }}})
 }
 
-// days returns a chart with a column for each day from the first to the last day.
+// days returns a chart from the first to the last day. Each day has a column.
 func (t tableOf) days(about, column string, zone *time.Location, counts func(row []any) bool, parts []part) *days {
 	sums := make(map[string][]int64)
 	var first, last time.Time
@@ -304,10 +299,9 @@ func (t tableOf) days(about, column string, zone *time.Location, counts func(row
 	return d
 }
 
-// columnHeight and columnWidth are the dimensions of a column in a chart of days.
+// columnHeight and columnWidth are the size of a column in a chart of days.
 const columnHeight, columnWidth = 120, 10
 
-// draw adds the columns.
 func (d *days) draw(first, last time.Time, sums map[string][]int64) {
 	var highest int64 = 1
 	for _, parts := range sums {

@@ -1,6 +1,5 @@
-// Package web serves answers from the books as pages. A page answers the question of a command, and
-// the query string of the page contains the flags of the command. So the page and the command
-// always show the same rows.
+// Package web serves answers from the books as pages. A page answers the question of a command. Its query string
+// contains the flags of this command, so page and command always show the same rows.
 package web
 
 import (
@@ -17,7 +16,7 @@ type Config struct {
 	Pages bool
 	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string
-	// Readers is the path of the file with the scopes of readers. If the path is empty, each reader sees everything.
+	// Readers is the path of a file with the scopes of readers. Without a file, each reader sees everything.
 	Readers string
 	// If Insecure is set, other machines can read the pages without credentials.
 	Insecure bool
@@ -34,7 +33,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&c.LogReads, "web.pages.log-reads", false, "log each read of a page with reader, client address, page, status and time")
 }
 
-// Validate returns an error if required flags are missing, or if another machine could read pages without credentials.
+// Validate returns an error if a required flag is missing, or if other machines could read pages without credentials.
 // credentials is set if the server checks the passwords or certificates of clients.
 func (c *Config) Validate(addresses []string, credentials bool) error {
 	switch {

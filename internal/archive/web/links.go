@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// linker finds the pages to which the cells of a table link.
+// linker finds the pages for the cells of a table.
 type linker struct {
 	at     map[string]int // index of each column by name
-	period url.Values     // the period of the table, as flags of the page "uses"
+	period url.Values     // the period of the table as flags of the page "uses"
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
@@ -37,7 +37,7 @@ func periodOf(r ask.Request) url.Values {
 	return period
 }
 
-// text returns the value of a column in a row, or an empty text if the value is missing.
+// text returns the value of a column. It returns "" if the value is missing.
 func (l linker) text(row []string, column string) string {
 	i, ok := l.at[column]
 	if !ok || row[i] == "-" {
@@ -46,7 +46,7 @@ func (l linker) text(row []string, column string) string {
 	return row[i]
 }
 
-// page returns the page to which a cell links, or an empty text if there is no such page.
+// page returns the page for a cell. It returns "" if there is no such page.
 func (l linker) page(column string, row []string) string {
 	text := l.text(row, column)
 	if text == "" {
@@ -65,7 +65,7 @@ func (l linker) page(column string, row []string) string {
 	return ""
 }
 
-// uses returns the page that lists the boards that a pod or unit used in each hour.
+// uses returns the page with the boards that a pod or unit used in each hour.
 func (l linker) uses(flag, within, name string) string {
 	if within == "" {
 		return ""
@@ -81,8 +81,8 @@ type explanation struct{ Node, Command string }
 // maxExplanations is the maximum number of commands on a page.
 const maxExplanations = 5
 
-// explanations returns the commands that explain uses of boards, by node. Each node keeps the necessary intervals only
-// for a limited time.
+// explanations returns commands that explain uses of boards, by node. A node keeps the data for them only for some
+// time.
 func explanations(a print.Answer) (all []explanation) {
 	t := newTable(a)
 	if !t.has("node", "uuid", "namespace", "pod", "manager", "unit") {

@@ -10,17 +10,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// page describes a page, which answers the question of a command.
+// page is a page. It answers the question of a command.
 type page struct {
 	path, command, title, about string
 	named                       bool // the path ends with the name of a board, node or chassis
 	monthly                     bool // the path may end with a month
 	nav                         bool
-	// more returns further questions that the page answers, with their titles.
+	// more returns more questions that the page answers. Each has a title.
 	more func(ask.Request) []question
 }
 
-// question is a question that a page answers.
 type question struct {
 	title string
 	ask.Request
@@ -43,7 +42,7 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// comparison returns the question that compares a statement with the previous period.
+// comparison compares a statement with the previous period.
 func comparison(r ask.Request) []question {
 	if r.Flags.Has("compare") || r.Flags.Has("format") {
 		return nil
@@ -53,7 +52,7 @@ func comparison(r ask.Request) []question {
 	return []question{{title: "Difference to the period before", Request: r}}
 }
 
-// failures returns the question about the boards that failed in the period of the page "fleet".
+// failures asks which boards failed in the period of the page "fleet".
 func failures(r ask.Request) []question {
 	if r.Flags.Has("age") || r.Flags.Has("failures") {
 		return nil
@@ -63,8 +62,7 @@ func failures(r ask.Request) []question {
 	return []question{{title: "Boards that failed", Request: r}}
 }
 
-// request returns the question that a request asks. It also returns the output format, and removes the format
-// from the parameters.
+// request returns the question and the output format of a request. It removes the format from the parameters.
 func (p *page) request(r *http.Request, now time.Time) (question ask.Request, output string, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -98,7 +96,7 @@ func timed(values url.Values) bool {
 	return values.Has("month") || values.Has("from") || values.Has("to") || values.Has("since")
 }
 
-// setMonth selects a month for a question without the flag --month.
+// setMonth selects a month for a question that has no flag --month.
 func setMonth(values url.Values, text string) error {
 	month, err := time.Parse("2006-01", text)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 
 // readers contains the scopes of readers.
 type readers struct {
-	// Header is the header in which an authenticating proxy passes the user, or the user's groups separated by commas.
+	// Header is the header in which a proxy sends the authenticated user, or the user's groups separated by commas.
 	Header string `json:"header"`
-	// Proxy identifies the proxy by its addresses or by the names in its client certificate.
+	// Proxy identifies the proxy by addresses, or by names in its client certificate.
 	Proxy struct {
 		Addresses    []netip.Prefix `json:"addresses"`
 		Certificates []string       `json:"certificates"`
 	} `json:"proxy"`
-	// Readers contains the scope of each user or group by name.
+	// Readers contains the scopes of users and groups by name.
 	Readers map[string]reader `json:"readers"`
 }
 
@@ -34,7 +34,6 @@ type reader struct {
 	ask.Rule
 }
 
-// readReaders reads the file with the scopes.
 func readReaders(path string) (*readers, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +73,8 @@ func (r *readers) validate() error {
 	return nil
 }
 
-// identity returns the names of the reader who sent a request. It uses the header from a trusted proxy or, without such
-// a header, the user of basic auth. users contains the users that the server checks.
+// identity returns the names of the reader of a page. It uses the header from a trusted proxy. Without this header, it
+// uses the user of basic auth. users contains the users that the server checks.
 func (r *readers) identity(req *http.Request, users map[string]string) []string {
 	if values := req.Header.Values(r.Header); r.Header != "" && len(values) > 0 && r.trusted(req) {
 		if len(values) > 1 {
@@ -112,7 +111,7 @@ func (r *readers) trusted(req *http.Request) bool {
 	})
 }
 
-// scope returns the combined scope of the given names. The scope is empty if no name is known.
+// scope combines the scopes of the given names. It is empty if no name is known.
 func (r *readers) scope(names []string) (s ask.Scope) {
 	for _, name := range names {
 		known, ok := r.Readers[name]

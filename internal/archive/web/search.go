@@ -24,7 +24,7 @@ func (s *Site) home(v *visit) error {
 	return s.render(v, s.view(v, "GPU ledger", "Find a board, a node, a pod or a job"))
 }
 
-// search redirects to the page for a name, or shows the places of the boards in a list.
+// search redirects to the page for a name. For a list, it shows the places of all boards.
 func (s *Site) search(v *visit) error {
 	values := v.URL.Query()
 	if v.Method == http.MethodPost {
@@ -61,13 +61,12 @@ func (s *Site) search(v *visit) error {
 	return s.render(v, shown)
 }
 
-// attempt is a question that may find a name, with the path of the page that shows the answer.
+// attempt is a question that may find a name, and the page that shows the answer.
 type attempt struct {
 	ask.Request
 	path string
 }
 
-// attempts returns the questions that may find a name.
 func attempts(name string, scope ask.Scope) (all []attempt) {
 	kinds := []string{"workload"}
 	if strings.Contains(name, "/") {
@@ -82,7 +81,6 @@ func attempts(name string, scope ask.Scope) (all []attempt) {
 	return all
 }
 
-// find redirects to the page for a name.
 func (s *Site) find(v *visit, name string) error {
 	var first error
 	for _, a := range attempts(name, v.scope) {
@@ -102,8 +100,8 @@ func (s *Site) find(v *visit, name string) error {
 	return first
 }
 
-// target returns the page for an answer. If the attempt names no page, target returns the page of a board, or of the
-// boards in a node or chassis.
+// target returns the page for an answer. If the attempt names none, it is the page of a board, or of the boards in a
+// node or chassis.
 func (a attempt) target(name string, reply *ask.Reply) string {
 	if a.path != "" {
 		return a.path
@@ -117,7 +115,7 @@ func (a attempt) target(name string, reply *ask.Reply) string {
 	return "board/" + url.PathEscape(name)
 }
 
-// redirect redirects to a page. The location is relative, so that it also works behind a proxy with another path.
+// redirect redirects to a page. The location is relative, because a proxy may serve the site under another path.
 func (v *visit) redirect(location string) error {
 	v.status = http.StatusSeeOther
 	v.w.Header().Set("Location", location)

@@ -36,8 +36,8 @@ type sink struct {
 	answers *answers
 }
 
-// New returns a site that serves pages from the libraries of all sinks. Only the page "hours" reads more than the first
-// library. users returns the users that the server checks by basic auth.
+// New returns a site. Only the page "hours" reads all libraries, and the other pages read the first one. users returns
+// the users that the server checks by basic auth.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
@@ -53,13 +53,13 @@ func New(c Config, libraries []*ask.Library, users func() map[string]string, log
 	return s, err
 }
 
-// Refused sets the function that returns the hours that are currently refused, for the page "hours".
+// Refused sets the function that returns the hours that are now refused. The page "hours" shows them.
 func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 
 // Version sets the version that the footer shows.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the name of the proxy's header, or an empty name if no header is used. The server must not remove this
+// Header returns the header that the proxy sets. It returns "" if no header is used. The server must not remove this
 // header.
 func (s *Site) Header() string {
 	if s.readers == nil {
@@ -98,8 +98,8 @@ type visit struct {
 	status int
 }
 
-// read returns the handler for a page. The handler sets the deadline of the connection, finds the scope of the reader,
-// shows errors and logs the read.
+// read returns the handler for a page. It extends the deadline of the connection, finds the scope of the reader, shows
+// errors and logs the request.
 func (s *Site) read(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -122,8 +122,8 @@ func (s *Site) read(show func(*visit) error) http.Handler {
 	})
 }
 
-// hold extends the deadline of a response. The server sets this deadline to 15 seconds. The new deadline allows
-// time for answering two questions and for sending their answers.
+// hold extends the deadline of a response, which the server sets to 15 seconds. The new deadline suffices to answer two
+// questions and to send the answers.
 func (v *visit) hold() {
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the response recorder in tests does not support deadlines
 }
@@ -135,7 +135,6 @@ func setHeaders(h http.Header) {
 	h.Set("Cache-Control", "private, no-store")
 }
 
-// page answers the questions of a page.
 func (s *Site) page(v *visit, p *page) error {
 	r, output, err := p.request(v.Request, s.now())
 	if err != nil {
@@ -202,8 +201,8 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	return reply.Answer.Write(v.w, output, reply.Style)
 }
 
-// reply returns the answer to a question. The hours of several sinks form one answer, in which the first column
-// contains the sink.
+// reply returns the answer to a question. For several sinks, it combines their hours, with the sink in the first
+// column.
 func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	if r.Command != "hours" || len(s.sinks) == 1 {
 		return s.answers.answer(v.Context(), r)
@@ -230,7 +229,7 @@ func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	return &all, nil
 }
 
-// fileName returns a file name that consists of letters, digits and hyphens.
+// fileName returns a file name. It contains only letters, digits and hyphens.
 func fileName(r ask.Request) string {
 	text := strings.Join(append([]string{r.Command, r.Flags.Get("month")}, r.Names...), "-")
 	text = strings.Map(func(c rune) rune {
@@ -242,7 +241,7 @@ func fileName(r ask.Request) string {
 	return strings.Trim(text[:min(len(text), 80)], "-")
 }
 
-// fail responds with a page that shows an error.
+// fail shows an error on a page.
 func (s *Site) fail(v *visit, err error) {
 	if v.Context().Err() != nil {
 		v.status = statusGone
@@ -263,10 +262,9 @@ func (s *Site) fail(v *visit, err error) {
 	_ = s.render(v, shown)
 }
 
-// statusGone is the status that is logged if the client closed the connection.
+// statusGone is logged as the status if the client closed the connection.
 const statusGone = 499
 
-// statusOf returns the HTTP status for an error.
 func statusOf(err error) int {
 	switch {
 	case errors.As(err, new(ask.InvalidError)):
@@ -283,7 +281,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text that a reader sees for an error. Readers with a scope see only errors in their own requests,
+// explain returns the text of an error for a reader. Readers with a scope see only errors in their own requests,
 // because errors from a database may contain values.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {

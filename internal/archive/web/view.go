@@ -33,20 +33,20 @@ var site = template.Must(template.New("site").Funcs(template.FuncMap{
 	"dict":      func(root string, s section) any { return rooted{root, s} },
 }).Parse(siteHTML))
 
-// rooted is a section together with the path of the site.
+// rooted is a section with the path of the site.
 type rooted struct {
 	Root    string
 	Section section
 }
 
-// serveSheet serves the style sheet of all programs, followed by the styles of these pages.
+// serveSheet serves the style sheet of all programs, and then the styles of these pages.
 func serveSheet(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")
 	_, _ = w.Write([]byte(style.Sheet + siteCSS))
 }
 
-// view is the data for the template.
+// view contains the data for the template.
 type view struct {
 	Root           string // path of the site, relative to the page
 	Title, About   string
@@ -63,7 +63,7 @@ type view struct {
 
 type link struct{ URL, Text string }
 
-// form is the form that selects the period and the groups of a page.
+// form selects the period and the groups of a page.
 type form struct {
 	Action, Month, By string
 	Groups            []string
@@ -105,7 +105,7 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// groups contains the groups that the form offers. A query string may contain several groups.
+// groups contains the groups that the form offers. A query string may contain several of them.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
 // form adds the form to a page.
@@ -201,8 +201,7 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns the section that shows an answer. The pods and units in the section link to their uses
-// in the period.
+// newSection returns a section with an answer. Its pods and units link to their uses in the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
@@ -225,8 +224,7 @@ func isNumber(c print.Column) bool {
 	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
-// complete returns the value of the column that states whether the answer is complete, or an empty text if there is no
-// such column.
+// complete returns whether the answer is complete, as its column states. It returns "" if there is no such column.
 func complete(a print.Answer) string {
 	t := newTable(a)
 	if !t.has("complete") {

@@ -26,8 +26,7 @@ type batch struct {
 	body   []byte
 }
 
-// key returns the idempotency key of a batch. It depends on the rows, so different batches have
-// different keys.
+// key returns the idempotency key of a batch. It depends on the rows, so different batches have different keys.
 func key(h *table.Hour, number int, rows []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %s %d\n", h.Cluster, h.Start.Unix(), h.Revision, h.Digest, number)
@@ -37,7 +36,7 @@ func key(h *table.Hour, number int, rows []byte) string {
 
 func userAgent() string { return "gpuledger-archive/" + cmp.Or(version.Version, "dev") }
 
-// ndjson returns the rows of all tables as JSON lines. The last line is the hour's row in the manifest.
+// ndjson returns the rows of all tables as JSON lines. The last line is the row of the hour in the manifest.
 func ndjson(h *table.Hour, size int) ([]batch, error) {
 	var rows [][]byte
 	for _, t := range append(slices.Clone(table.Data), table.Hours) {
@@ -48,7 +47,6 @@ func ndjson(h *table.Hour, size int) ([]batch, error) {
 	return pack(rows, size, func(number int, body []byte) string { return key(h, number, body) })
 }
 
-// pack divides lines into batches.
 func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([]batch, error) {
 	var batches []batch
 	for part := range slices.Chunk(lines, size) {
@@ -70,7 +68,8 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns a request for each node, with its serial numbers as a JSON array and with gpuid's headers.
+// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are gpuid's
+// headers.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

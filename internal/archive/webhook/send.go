@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// attempts is the maximum number of times that a batch is sent.
+	// attempts limits how often a batch is sent.
 	attempts = 8
 	// maxBackoff is the longest wait between two attempts, unless the server requests another wait.
 	maxBackoff = time.Minute
@@ -35,7 +35,7 @@ type temporary struct {
 
 func (t *temporary) Unwrap() error { return t.error }
 
-// send posts a batch until the server has accepted it, or rejected it permanently.
+// send posts a batch until the server accepts it or rejects it permanently.
 func (s *Sink) send(ctx context.Context, b batch) error {
 	backoff := time.Second
 	for n := 1; ; n++ {
@@ -67,7 +67,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// post makes one attempt to send a batch.
+// post tries once to send a batch.
 func (s *Sink) post(ctx context.Context, b batch) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL, bytes.NewReader(b.body))
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Sink) post(ctx context.Context, b batch) error {
 	return check(request.URL.Host, response, text)
 }
 
-// cause removes the URL from an error, because the parameters of the URL may be secret.
+// cause removes the URL from an error. Parameters of the URL may be secret.
 func cause(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		return of.Err
@@ -103,7 +103,7 @@ func cause(err error) error {
 	return err
 }
 
-// check returns an error unless the response reports success. The error contains the beginning of the body.
+// check returns an error unless the response reports success. The error quotes the beginning of the body.
 func check(host string, response *http.Response, body []byte) error {
 	status := response.StatusCode
 	if status/100 == 2 {
@@ -115,14 +115,14 @@ func check(host string, response *http.Response, body []byte) error {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to that URL", host)
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		// A conflict with an earlier request that has the same key is temporary. A conflict with an existing row is
+		// A conflict with an earlier request with the same key is temporary. A conflict with an existing row is
 		// permanent.
 		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: status == http.StatusConflict}
 	}
 	return permanent.If(permanent.Status(status), err)
 }
 
-// retryAfter returns the wait that a header requests, in seconds or as a date. It returns 0 if the header is invalid.
+// retryAfter parses a header: how long to wait, in seconds or as a date. It returns 0 if the header is invalid.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second

@@ -27,9 +27,9 @@ type Config struct {
 	URL, Format, TokenFile, CAFile, Manifest string
 	Batch                                    int
 	Timeout                                  time.Duration
-	// Transport sends the requests. If it is nil, a new transport is created.
+	// Transport sends the requests. If it is nil, the sink creates one.
 	Transport http.RoundTripper
-	// Memory records the sent hours if no file is set. It outlives the sink.
+	// Memory records the sent hours if no file is set. It remains after the sink is closed.
 	Memory *manifest.Manifest
 }
 
@@ -74,7 +74,7 @@ func Open(c Config) (*Sink, error) {
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		transport = t
 	}
-	// Redirects are not followed, because a redirect could send the token to another host or change POST to GET.
+	// Redirects are not followed. A redirect could send the token to another host, or change POST to GET.
 	s.client = &http.Client{Transport: transport, Timeout: c.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if c.Manifest != "" {
 		filed, err := manifest.Open(c.Manifest)
@@ -86,7 +86,7 @@ func Open(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Validate checks the flags, if a URL is set. Errors do not repeat the URL, because it may contain a password.
+// Validate checks the flags, if a URL is set. Errors do not contain the URL, because it may contain a password.
 func (c *Config) Validate() error {
 	if c.URL == "" {
 		return nil
@@ -107,7 +107,7 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
-// pool returns the CAs that verify the server, or nil for the system's CAs.
+// pool returns the CAs that verify the server. nil means the CAs of the system.
 func (c *Config) pool() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
@@ -123,7 +123,7 @@ func (c *Config) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// token returns the bearer token, or an empty text if no token is configured.
+// token returns the bearer token. It returns "" if no token is set.
 func (s *Sink) token() (string, error) {
 	if s.config.TokenFile == "" {
 		return "", nil
@@ -139,7 +139,7 @@ func (s *Sink) token() (string, error) {
 	return token, nil
 }
 
-// Filed returns the row of an hour in the manifest, or zero if the hour was not sent.
+// Filed returns the row of an hour in the manifest. It returns zero if the hour was not sent.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(cluster, hour), nil
 }
