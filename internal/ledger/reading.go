@@ -93,8 +93,8 @@ const counterStep = 100 * time.Millisecond
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether reading b can follow reading a. The counter may rise by more than the energy that the
-// board can draw between the readings. The permitted excess is half of this energy or the argument beyond, whichever
-// is larger.
+// board can draw between the readings. The permitted excess is the larger of two values: half of this energy, and the
+// argument beyond.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

@@ -26,7 +26,7 @@
  *            now                   the engine's clock, unix us; the system's clock if absent
  *            groups field_groups   numbers of groups that other clients use
  *            profiling=0           fields 1001 and above cannot be watched
- *            fields                the engine knows only fields below this id
+ *            fields                the engine supports only fields below this id
  *   xid      gi                    the GPU instance; the whole board if absent
  *   fault    gpu call do           as in nvml.c; calls have the names of dcgm_agent.h
  *                                  without versions. The call field:<id> selects the
