@@ -93,7 +93,6 @@ func TestSQLite(t *testing.T) {
 	})
 	t.Run("append", func(t *testing.T) { sinktest.TestAppend(t, opened[sinktest.Appender]) })
 	t.Run("prune", func(t *testing.T) { sinktest.TestPrune(t, opened[sinktest.Pruner]) })
-	t.Run("errors", func(t *testing.T) { sinktest.TestErrors(t, opened[sinktest.Renamer]) })
 	t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened[sinktest.Renamer]) })
 }
 

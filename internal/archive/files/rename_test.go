@@ -12,12 +12,10 @@ import (
 func TestRename(t *testing.T) {
 	for _, formats := range [][]string{{"csv"}, {"parquet", "csv"}} {
 		t.Run(strings.Join(formats, "+"), func(t *testing.T) {
-			fresh := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+			sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
 				dir := t.TempDir()
 				return open(t, dir, formats...), csvRows(t, dir)
-			}
-			sinktest.TestRename(t, fresh)
-			sinktest.TestErrors(t, fresh)
+			})
 		})
 	}
 }

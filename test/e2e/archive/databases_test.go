@@ -338,7 +338,6 @@ func TestSinks(t *testing.T) {
 				sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return opened(t) })
 			})
 			t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened) })
-			t.Run("errors", func(t *testing.T) { sinktest.TestErrors(t, opened) })
 			t.Run("days", func(t *testing.T) { sinktest.TestDays(t, opened, nil) })
 			for name, test := range map[string]func(t *testing.T, kind databases, server *server){
 				"append": testAppend, "chain": testChain, "concurrent": testConcurrent, "dropped": testDropped, "filed_twice": testFiledTwice, "large": testLarge,
