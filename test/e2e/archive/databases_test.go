@@ -202,7 +202,6 @@ func TestDatabases(t *testing.T) {
 			}
 			testRights(t, kind, server, folder, file)
 			testUpgrade(t, kind, server, file)
-			testUnprofiled(t, kind, server, file)
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	archived "github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -58,47 +57,6 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	} {
 		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-	}
-}
-
-// testUnprofiled checks rows from a version without profiled time. After the upgrade, the profiled time of these rows
-// must be unknown in all tables and in statements.
-func testUnprofiled(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
-	t.Helper()
-	url, db := server.create(t, "unprofiled")
-	script, _, found := strings.Cut(schema(t, kind), "-- Version 19.")
-	if !found {
-		t.Fatal("the script has no version 19")
-	}
-	script += "insert into schema_version values (18);\n" + sinktest.Unprofiled(began.Add(12*time.Hour), func(at time.Time) string { return at.Format(time.DateTime) })
-	if strings.HasPrefix(script, "begin;") {
-		script += "commit;\n"
-	}
-	server.script(t, "unprofiled", script)
-	if out, err := file(kind.flag + "=" + url); err != nil {
-		t.Fatalf("with tables of version 18: %v\n%s", err, out)
-	}
-	for _, name := range []string{"charges", "corrections", "days", "monthly_charges"} {
-		if diff := cmp.Diff([]string{"- | - | -"}, db.rows(t, "select profiled_ms, tensor_active_ms, dram_active_ms from "+name+" where cluster = 'west'")); diff != "" {
-			t.Errorf("%s of version 18 (-want +got):\n%s", name, diff)
-		}
-	}
-	sink, err := kind.sink(t.Context(), url)
-	check(t, err)
-	h := sinktest.Hour(began.Add(13*time.Hour), 3)
-	h.Cluster = "west"
-	c := &h.Charges[0]
-	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
-	out, err := exec.CommandContext(t.Context(), binary(), "statement", "--books="+url, "--by=team", "--of-cluster=west", "--month=2026-03", "-o=csv").Output()
-	check(t, err)
-	for _, line := range []string{"group,new,3,", "group,old,8,"} {
-		_, values, found := strings.Cut(string(out), line)
-		values, _, _ = strings.Cut(values, "\n")
-		if want := map[bool]string{true: ",1,0,7,,", false: ",,,,,"}[line == "group,new,3,"]; !found || !strings.Contains(values, want) {
-			t.Errorf("%s%s, want %s\n%s", line, values, want, out)
 		}
 	}
 }
