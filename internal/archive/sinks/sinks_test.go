@@ -170,8 +170,9 @@ func TestSecrets(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", first)
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'", `\`} {
 		for _, form := range []string{
-			"postgres://archive:%s@127.0.0.1:1/db", "postgres://archive:%s@127.0.0.1:port/db", "postgres://archive@127.0.0.1:1/db?password=%s", "postgres:archive:%s@127.0.0.1",
-			"postgres://archive@127.0.0.1:1/db?connect_timeout=%s", "mysql://archive:1/%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?parseTime=%s", "mysql://archive@127.0.0.1:port/db?x=%s",
+			"postgres://archive:%s@127.0.0.1:1/db", "postgres://archive:%s@127.0.0.1:port/db", "postgres://archive:%s@[::1/db", "postgres://archive@127.0.0.1:1/db?password=%s",
+			"postgres://archive@127.0.0.1:1/db?sslmode=%s", "postgres://archive@127.0.0.1:1/db?connect_timeout=%s", "postgres:archive:%s@127.0.0.1", "host=127.0.0.1 port=1 password=%s sslmode=x",
+			"mysql://archive:1/%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?parseTime=%s", "mysql://archive@127.0.0.1:port/db?x=%s",
 			"mysql://archive:%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?tls=%s", "mysql://archive@127.0.0.1:1/db?%s=1&password-file=/none",
 			"s3://key:%s@bucket/p?endpoint=http://127.0.0.1:1", "s3://bucket/p?secret=%s", "s3://bucket/p?%s", "s3://bucket/p?endpoint=http://key:%s@127.0.0.1:1",
 			"https://user:%s@127.0.0.1:1/p", "https://127.0.0.1:1/p?token=%s", "https://127.0.0.1:1/p#token=%s", "https://127.0.0.1:1/hooks/%s", "https://127.0.0.1:1/p#batch=%s",
@@ -181,6 +182,11 @@ func TestSecrets(t *testing.T) {
 			fs, o := parsed(t)
 			places, err := o.Places(fs, []string{text})
 			texts := []string{fmt.Sprint(err)}
+			if strings.HasPrefix(form, "host=") { // only the flag accepts this form
+				_, flags := parsed(t, "--postgres.url="+text)
+				places, err = flags.Places(fs, nil)
+				check(t, err)
+			}
 			for _, p := range places {
 				texts = append(texts, p.Name, p.Label)
 				texts = append(texts, uses(t, p)...)
