@@ -112,7 +112,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestParse checks that the error about an invalid argument contains the argument.
+// TestParse checks that the error for an invalid argument contains the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},

@@ -45,7 +45,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that the error about an invalid line contains the line number and a reason.
+// TestInvalid checks that the error for an invalid line contains the line number and a reason.
 func TestInvalid(t *testing.T) {
 	const valid = `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}` + "\n"
 	tests := []struct{ name, line, want string }{

@@ -117,9 +117,8 @@ func (b *board) addBusyTime(loads []load) {
 	}
 }
 
-// chargeFloor charges a share of the floor to the containers that hold a part. If no container
-// holds the part, chargeFloor charges the share to the loads on the part. If there are no loads
-// either, it charges the share to idle.
+// chargeFloor charges a share of the floor to the containers that hold a part. If there are none, it charges the share
+// to the loads on the part. If there are no loads either, it charges the share to idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:

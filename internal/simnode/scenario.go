@@ -224,7 +224,7 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Lookup returns the scenario with a name.
+// Lookup returns the scenario with the given name.
 func Lookup(name string) (Scenario, error) {
 	var known string
 	for _, sc := range Scenarios() {

@@ -10,7 +10,7 @@ type rule int
 
 const (
 	truth    rule = iota // the truth if the holders always share the floor
-	userPays             // the truth if the users pay the floor, as a difference from truth
+	userPays             // the difference from truth if the users pay the floor
 	perfect              // gpuledger's rule with perfect samples
 	charged              // the charges of the exporter
 	previous             // the rule of gpuledger's first edition

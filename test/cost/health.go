@@ -95,7 +95,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	return nil
 }
 
-// healthScrapes measures the cost of a scrape with and without health values.
+// healthScrapes measures how much health values add to the cost of a scrape.
 func healthScrapes(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("scrape of 8 GPUs", "series", "processor time", "with gzip")
 	for _, as := range []renderer{healthy, ours} {

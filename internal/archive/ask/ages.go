@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// ageColumns contains the columns of the answer about boards by age.
+// ageColumns contains columns for boards by age.
 var ageColumns = columns[*aged]{
 	{"model", "MODEL", print.Text, func(a *aged) any { return a.model }},
 	{"age_months", "AGE IN MONTHS", print.Count, func(a *aged) any { return int64(a.months) }},

@@ -27,7 +27,7 @@ var errorColumns = columns[*table.GPU]{
 	{"recovery_action", "ACTION", print.Text, func(g *table.GPU) any { return g.RecoveryAction }},
 }
 
-// errorsColumns contains the columns of the answer about boards with errors.
+// errorsColumns contains columns for boards and their errors.
 var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},

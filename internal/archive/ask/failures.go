@@ -31,10 +31,10 @@ var failureColumns = columns[groupedFailures]{
 // failureLines contains the values of the column "line". Rows have the same order.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// These are the causes of failures other than lost and replaced.
+// A board can also fail for one of these causes. The other causes are lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
-// failureGroup identifies a group of boards. Only the fields that a kind of line needs are set.
+// failureGroup identifies boards with the same model, slot or age. A kind of line sets only the fields that it needs.
 type failureGroup struct {
 	line, model, slot string
 	months            int

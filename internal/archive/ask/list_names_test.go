@@ -114,8 +114,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that the answer about a list of many boards includes boards that were last
-// seen long ago.
+// TestLongAbsence asks about a list of many boards. The answer must include boards that were last seen long ago.
 func TestLongAbsence(t *testing.T) {
 	first, last := &table.Hour{}, &table.Hour{}
 	for i := range 20 {

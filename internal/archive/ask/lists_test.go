@@ -117,7 +117,7 @@ func FuzzAssets(f *testing.F) {
 	})
 }
 
-// FuzzRMA checks the answer about a missing board with any list of returned boards.
+// FuzzRMA asks about a missing board, with any list of returned boards.
 func FuzzRMA(f *testing.F) {
 	folder := largest(f)
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")

@@ -26,7 +26,7 @@ func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	return q.moveColumns().answer(found...), err
 }
 
-// moveColumns returns the columns of the answer about events of boards.
+// moveColumns returns columns for events of boards.
 func (q *question) moveColumns() columns[boardEvent] {
 	return columns[boardEvent]{
 		{"time", "TIME", print.Time, func(e boardEvent) any { return e.At }},

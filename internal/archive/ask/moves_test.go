@@ -49,7 +49,7 @@ func write(t *testing.T, p *foldtest.Places) string {
 	return folder
 }
 
-// answer returns the rows of an answer about a drawn history, with the given columns.
+// answer asks about boards in a random history, and returns the given columns.
 func answer(t *testing.T, source string, from int, columns []string, question ...string) (rows []string) {
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }

@@ -51,7 +51,7 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 	return path
 }
 
-// TestTruthTwice checks the error about a GPU that is in two files, because two simulated nodes have the same number.
+// TestTruthTwice checks the error if two files contain the same GPU, because two simulated nodes have the same number.
 func TestTruthTwice(t *testing.T) {
 	path := trueUse(t, func(_ int, row string) string { return row })
 	r := run(t, "verify", "--books="+trueHour(t, func(*table.Hour) {}), "--truth="+path, "--truth="+path, "--from=2026-10-01T01", "--to=2026-10-01T02")

@@ -63,7 +63,7 @@ const maxValues = 500
 func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	found := &Faults{Recorded: make(map[string]bool)}
 	if d.lacks(table.GPUHours, "recovery_action") {
-		return found, nil // the database also lacks the other columns of this version
+		return found, nil // the other columns of this version are also missing
 	}
 	recorded, err := d.uuids(ctx, of, recordedFaults)
 	if err != nil {

@@ -97,7 +97,7 @@ func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }
 
-// TestLoad checks the order of the migrations, and the error about a missing migration.
+// TestLoad checks the order of the migrations, and the error if a migration is missing.
 func TestLoad(t *testing.T) {
 	files := fstest.MapFS{"m/002_b.sql": {Data: []byte("b;\n")}, "m/001_a.sql": {Data: []byte("-- A.\na;\na2;\n")}}
 	got, err := load(files, "m")

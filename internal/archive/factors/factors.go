@@ -120,7 +120,7 @@ func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 type list struct {
 	path   string
 	header []string
-	places map[string]int // index of each column that is used, or -1 if the file lacks the column
+	places map[string]int // index of each column that is used, or -1 if the file has no such column
 	fields []string       // fields of the current row
 	long   bool           // whether a field of the current row is too long
 }
@@ -178,7 +178,7 @@ func plain(text string) string {
 // has reports whether the file has a column.
 func (l *list) has(column string) bool { return l.places[column] >= 0 }
 
-// value returns a field of the current row, or an empty text if the file lacks the column.
+// value returns a field of the current row. It returns an empty string if the file has no such column.
 func (l *list) value(column string) string { return l.at(l.places[column]) }
 
 // at returns a field of the current row, or an empty text if the index is -1.

@@ -95,7 +95,7 @@ func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
 // csvColumn describes a column of a table in a file.
 type csvColumn struct {
 	table.Column
-	place int // -1 if the file lacks the column because it was added in a later version
+	place int // -1 if the file is older than the column
 	texts map[string]string
 }
 

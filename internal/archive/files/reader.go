@@ -18,7 +18,7 @@ import (
 // Reader reads the files of an archive. It needs no lock, because files are replaced atomically.
 type Reader struct {
 	storage storage
-	place   string // folder or bucket, for error texts
+	place   string // folder or bucket, as in errors
 	format  format
 }
 

@@ -391,8 +391,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestOtherProgram checks that an hour is filed completely if another program files an hour of the same day before one
-// of the writes. If this is another hour, it must be kept. If it is the same hour with other data, its data must be
+// TestOtherProgram files an hour while another program files an hour of the same day before one of the writes. If the
+// other program files another hour, both must be complete. If it files the same hour with other data, this data must be
 // replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the names of the record's metrics that are not counters, and of the board's energy counter.
+// These metrics are not counters, except boardEnergy and eccErrors.
 const (
 	placement    = "gpuledger_placement_info"
 	source       = "gpuledger_board_energy_source_info"

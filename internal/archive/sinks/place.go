@@ -30,7 +30,7 @@ type Sink interface {
 type Place struct {
 	// Name identifies the sink in logs and metrics.
 	Name string
-	// Label is the flag that names the place, for error texts. It contains no secret.
+	// Label is the flag that names the place in errors. It contains no secret.
 	Label string
 	// Folder is the path of a folder. It is empty for other kinds of places.
 	Folder string

@@ -182,7 +182,7 @@ func compareDays(t *testing.T, rows Rows) {
 	}
 }
 
-// texts returns sorted rows with the values in the order of a table's columns.
+// texts returns sorted rows. Their values are strings in the order of the table's columns.
 func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	for _, values := range rows {
 		var row []string

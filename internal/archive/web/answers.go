@@ -52,7 +52,7 @@ func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
 	return &answers{ask: limited.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
 }
 
-// answer returns the reply to a question. Callers must not change the reply.
+// answer answers a question. Callers must not change the reply.
 func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error) {
 	key, err := json.Marshal(r) // the key includes the request and the scope of the reader
 	if err != nil {
