@@ -30,7 +30,7 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has no samples in an hour and afterwards. Such an hour is not filed.
+// errGone means that a cluster has no samples in an hour, and none after it. Such an hour is not filed.
 var errGone = errors.New("the cluster has no samples in the hour or after it")
 
 // An hour can be refused for these reasons. The packages fold and store contain further reasons.

@@ -103,7 +103,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestServing checks that the function given to Serving is called once, when all addresses are served, and not while
+// TestServing checks when the function given to Serving is called: once, when all addresses are served, and not while
 // the web configuration is invalid.
 func TestServing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")

@@ -99,8 +99,8 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
-// evenly returns the k-th number of an even sequence below n, made from the fractional parts of the multiples of the
-// golden ratio.
+// evenly returns the k-th number of a sequence that is spread evenly below n. The sequence uses the fractional parts of
+// the multiples of the golden ratio.
 func evenly(k int64, n int) int {
 	const ratio = 2654435769 // fraction of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)

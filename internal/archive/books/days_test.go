@@ -92,7 +92,7 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays checks that exactly the days are reported of which a sum was changed, removed or added.
+// TestWrongDays changes, removes and adds daily sums. Exactly these days must be reported.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))

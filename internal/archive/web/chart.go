@@ -236,7 +236,7 @@ type days struct {
 	Parts              []place
 }
 
-// part is a part of a column.
+// part is a coloured part of a column.
 type part struct {
 	class, name string
 	of          func(row []any) int64
