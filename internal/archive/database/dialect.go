@@ -67,6 +67,7 @@ type Dialect struct {
 	tables, command string
 }
 
+// Dialects contains all kinds of databases.
 var Dialects = []*Dialect{Postgres, MySQL, SQLite}
 
 // Named returns the dialect with the given name, or nil if there is none.

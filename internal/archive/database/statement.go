@@ -19,6 +19,7 @@ type Statement struct {
 // SQL returns a statement with the given text and values.
 func SQL(text string, values ...any) *Statement { return new(Statement).Add(text, values...) }
 
+// Add adds text with its values, and returns the statement.
 func (s *Statement) Add(text string, values ...any) *Statement {
 	for _, value := range values {
 		before, after, _ := strings.Cut(text, "?")
@@ -30,6 +31,7 @@ func (s *Statement) Add(text string, values ...any) *Statement {
 	return s
 }
 
+// Join adds another statement, and returns the statement.
 func (s *Statement) Join(other *Statement) *Statement {
 	s.text.WriteString(other.text.String())
 	s.values = append(s.values, other.values...)
