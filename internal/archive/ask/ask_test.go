@@ -2,7 +2,7 @@ package ask_test
 
 import (
 	"bytes"
-	"context"
+	"encoding/csv"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -18,8 +18,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
@@ -31,32 +29,10 @@ var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// filed is the folder of the books. All tests share it, so the books are filed only once.
-var filed string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "books")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	filed = filepath.Join(dir, "archive")
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
 // books files two days of two boards. Two pods of different teams share board 1. Board 2 is idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
-	folder = filed
-	if _, err := os.Stat(folder); err == nil {
-		return folder
-	}
-	sink, err := files.Open(folder, []string{"parquet"})
-	check(t, err)
-	for n := range 48 {
-		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+	return bookstest.File(t, "csv", hourly(48, func(_ int, h *table.Hour) {
 		for i, serial := range []string{"1653924023101", "1653924023102"} {
 			h.GPUs = append(h.GPUs, table.GPU{
 				Node: "n1", UUID: fmt.Sprintf("GPU-%d", i+1), Serial: serial, ChassisSerial: "C1", PCIBusID: fmt.Sprintf("00000000:%d", i), Model: "H100", Energy: kWh / 2,
@@ -72,45 +48,101 @@ func books(t *testing.T) (folder string) {
 		h.Charges = append(h.Charges,
 			table.Charge{Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Reason: "host", Energy: kWh / 10},
 			table.Charge{Node: "n1", UUID: "GPU-2", Serial: "1653924023102", Reason: "idle", Energy: kWh / 2})
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	}
-	check(t, sink.Close())
-	return folder
+	})...)
 }
 
 type result struct {
+	t        *testing.T
+	args     []string
 	status   int
 	out, err string
 }
 
+// has checks the exit status, and that the output contains some texts.
+func (r result) has(status int, texts ...string) {
+	r.t.Helper()
+	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.out+r.err, text) })
+	if r.status != status || len(missing) > 0 {
+		r.t.Errorf("%q: exit status %d, want %d and %q:\n%s%s", r.args, r.status, status, missing, r.out, r.err)
+	}
+}
+
+// lacks checks that the output contains none of some texts.
+func (r result) lacks(texts ...string) {
+	r.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(r.out+r.err, text) {
+			r.t.Errorf("%q prints %q:\n%s%s", r.args, text, r.out, r.err)
+		}
+	}
+}
+
+// prints checks the exit status and the whole output except for errors.
+func (r result) prints(status int, want string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.out); diff != "" || r.status != status {
+		r.t.Errorf("%q: exit status %d, want %d, %s (-want +got):\n%s", r.args, r.status, status, r.err, diff)
+	}
+}
+
+// records returns the rows of a CSV answer by the names of the columns.
+func (r result) records() (rows []map[string]string) {
+	r.t.Helper()
+	lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+	check(r.t, err)
+	for _, line := range lines[min(1, len(lines)):] {
+		row := make(map[string]string)
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// columns returns the rows of a CSV answer, reduced to some columns.
+func (r result) columns(names ...string) (rows []string) {
+	r.t.Helper()
+	for _, record := range r.records() {
+		var values []string
+		for _, name := range names {
+			values = append(values, record[name])
+		}
+		rows = append(rows, strings.Join(values, ","))
+	}
+	return rows
+}
+
+// lists checks the rows of a CSV answer, reduced to some columns.
+func (r result) lists(columns []string, want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.columns(columns...)); diff != "" {
+		r.t.Errorf("%q: exit status %d (-want +got):\n%s%s", r.args, r.status, diff, r.err)
+	}
+}
+
 // rows returns the rows of a JSON answer.
-func (r result) rows(t *testing.T) []map[string]any {
-	t.Helper()
+func (r result) rows() []map[string]any {
+	r.t.Helper()
 	var answer struct{ Rows []map[string]any }
 	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
-		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
+		r.t.Fatalf("%q: exit status %d, %v: %s%s", r.args, r.status, err, r.out, r.err)
 	}
 	return answer.Rows
 }
 
 func run(t *testing.T, args ...string) result {
 	t.Helper()
-	return runAt(t, october.AddDate(0, 1, 2), args...)
+	return runAt(t, october.AddDate(0, 1, 2), "", args...)
 }
 
-func runAt(t *testing.T, now time.Time, args ...string) result {
+// runAt answers a question at a time, with the given standard input.
+func runAt(t *testing.T, now time.Time, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	return execute(now, args...)
-}
-
-func execute(now time.Time, args ...string) result { return executeWith("", now, args...) }
-
-// executeWith answers a question with the given standard input.
-func executeWith(input string, now time.Time, args ...string) result {
 	var out, errors bytes.Buffer
-	status := ask.Run(context.Background(), args, ask.Terminal{In: strings.NewReader(input), Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
-	return result{status, out.String(), errors.String()}
+	status := ask.Run(t.Context(), args, ask.Terminal{In: strings.NewReader(input), Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
+	return result{t, args, status, out.String(), errors.String()}
 }
 
 func file(t *testing.T, text string) string {
@@ -130,8 +162,7 @@ func TestMonthEnds(t *testing.T) {
 	for minute, want := range map[int]bool{0: true, 4: true, 5: false, 59: false} {
 		now := october.AddDate(0, 1, 0).Add(time.Duration(minute) * time.Minute)
 		for _, args := range [][]string{{"statement"}, {"statement", "--month=2026-10"}, {"verify"}} {
-			r := runAt(t, now, append(args, "--books="+folder)...)
-			if strings.Contains(r.out, notice) != want {
+			if r := runAt(t, now, "", append(args, "--books="+folder)...); strings.Contains(r.out, notice) != want {
 				t.Errorf("%v, minute %d: notice is %v\n%s%s", args, minute, !want, r.out, r.err)
 			}
 		}
@@ -151,9 +182,7 @@ vision          9.600   0.0 %   100.0 %   0.0 %      24.00      12.00         3.
 TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.00        114.00    21.60
 ! incomplete: 696 of 744 hours of east are missing (first hour: 2026-10-03 00:00): file them with gpuledger-archive once --from
 `
-	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
-		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
-	}
+	r.prints(0, want)
 	r = run(t, "statement", "--books="+folder, "--month=2026-10", "-o", "csv", "--by=cluster")
 	want = "line,cluster,energy_mj,idle_mj,exclusive_mj,estimated_mj,idle_share,measured_share,estimated_share,gpu_ms,active_ms,busy_ms,complete\n"
 	if !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "total,TOTAL,172800000000,17280000000,69120000000,8640000000,0.1,0.4,0.05,172800000,86400000,21600000,false\n") || !strings.Contains(r.err, "incomplete") {
@@ -183,9 +212,7 @@ blue   0.000     1.00            1.00       2.00
 red    0.000     0.00            1.00       0.00
 TOTAL  0.000     1.00            2.00       2.00
 `
-	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
-		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
-	}
+	r.prints(0, want)
 }
 
 // TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
@@ -215,20 +242,13 @@ alice           0.500  0.0 %  0.0 %     25.0 %     1.00       0.00          0.50
 TOTAL           1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 `,
 	} {
-		r := run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...)
-		if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
-			t.Errorf("%s: exit status %d, %s (-want +got):\n%s", question, r.status, r.err, diff)
-		}
+		run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...).prints(0, want)
 	}
 	for question, want := range map[string]string{"where S1": "slurm/4711 ml/p", "ran S1": "slurm    4711  alice"} {
-		if r := run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...); !strings.Contains(r.out, want) {
-			t.Errorf("%s: no %q in\n%s%s", question, want, r.out, r.err)
-		}
+		run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...).has(0, want)
 	}
-	r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices))
-	if !strings.Contains(r.out, `"{""manager"":""slurm"",""team"":""physics"",""unit"":""4711"",""user"":""alice""}"`) || !strings.Contains(r.out, ",slurm/4711,slurm/4711,") {
-		t.Errorf("FOCUS has no unit:\n%s%s", r.out, r.err)
-	}
+	run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices)).
+		has(0, `"{""manager"":""slurm"",""team"":""physics"",""unit"":""4711"",""user"":""alice""}"`, ",slurm/4711,slurm/4711,")
 }
 
 // TestIdle checks the energy and the cost of GPUs that are held without work.
@@ -239,9 +259,7 @@ search     4.800     50.0 %         12.00           24.00      25.20
 vision     0.000     0.0 %          12.00           24.00      24.00
 TOTAL      4.800     25.0 %         24.00           48.00      49.20
 `
-	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
-		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
-	}
+	r.prints(0, want)
 }
 
 // TestUnknown checks the exit status and the error line for names that are not in the books.
@@ -277,8 +295,8 @@ func TestUnknown(t *testing.T) {
 			args = append(args, "--to=2026-10-03")
 		}
 		r := run(t, args...)
-		if r.status != tt.status || !strings.Contains(r.out+r.err, tt.text) || strings.Count(r.err, "\n") > 1 {
-			t.Errorf("%v: exit status %d, want %d with %q:\n%s%s", tt.args, r.status, tt.status, tt.text, r.out, r.err)
+		if r.has(tt.status, tt.text); strings.Count(r.err, "\n") > 1 {
+			t.Errorf("%v: the error has several lines:\n%s", tt.args, r.err)
 		}
 	}
 }
@@ -289,20 +307,12 @@ func TestConfig(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	check(t, os.WriteFile(config, []byte("books: "+folder+"\ntz: Europe/Berlin\n"), 0o600))
 	question := []string{"where", "1653924023101", "--to=2026-10-03"}
-	if r := run(t, append(question, "--config="+config)...); r.status != 0 || !strings.Contains(r.out, "2026-10-01 02:01") {
-		t.Errorf("file: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
+	run(t, append(question, "--config="+config)...).has(0, "2026-10-01 02:01")
 	t.Setenv("GPULEDGER_TZ", "America/New_York")
-	if r := run(t, append(question, "--config="+config)...); !strings.Contains(r.out, "2026-09-30 20:01") {
-		t.Errorf("variable:\n%s%s", r.out, r.err)
-	}
-	if r := run(t, append(question, "--config="+config, "--tz=UTC")...); !strings.Contains(r.out, "2026-10-01 00:01") {
-		t.Errorf("flag:\n%s%s", r.out, r.err)
-	}
+	run(t, append(question, "--config="+config)...).has(0, "2026-09-30 20:01")
+	run(t, append(question, "--config="+config, "--tz=UTC")...).has(0, "2026-10-01 00:01")
 	check(t, os.WriteFile(config, []byte("book: x\n"), 0o600))
-	if r := run(t, append(question, "--config="+config)...); r.status != 2 || !strings.Contains(r.err, `unknown name "book"`) {
-		t.Errorf("invalid name: exit status %d\n%s", r.status, r.err)
-	}
+	run(t, append(question, "--config="+config)...).has(2, `unknown name "book"`)
 }
 
 // Rules of FOCUS for the columns in the answer: mandatory columns, allowed values and formats.
@@ -327,12 +337,7 @@ func TestReport(t *testing.T) {
 		"markdown": {"# Board 1653924023101\n", "## Stays", "| 1653924023101 | east | n1 |", "## Use by pods and units", "RMA-1: 1653924023101 returned for 99"},
 		"html":     {"<h1>Board 1653924023101</h1>", "<td>vision</td>", "@page", "</html>"},
 	} {
-		r := run(t, "report", "1653924023101", "--books="+folder, "--to=2026-10-03", "-o", format, "--rma="+file(t, "old_serial,new_serial,rma\n1653924023101,99,RMA-1\n"))
-		for _, part := range parts {
-			if !strings.Contains(r.out, part) || r.status != 0 {
-				t.Errorf("%s: exit status %d, no %q:\n%s%s", format, r.status, part, r.out, r.err)
-			}
-		}
+		run(t, "report", "1653924023101", "--books="+folder, "--to=2026-10-03", "-o", format, "--rma="+file(t, "old_serial,new_serial,rma\n1653924023101,99,RMA-1\n")).has(0, parts...)
 	}
 }
 
@@ -354,16 +359,12 @@ func TestDocumented(t *testing.T) {
 		})
 	}
 	folder := books(t)
-	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --prices=P --carbon=C", "idle --prices=P", "moves", "missing", "verify --from=2026-10-01", "capacity --from=2026-10-01", "capacity --age", "capacity --failures"} {
+	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --from=2026-10-01 --prices=P --carbon=C", "idle --from=2026-10-01 --prices=P", "moves", "missing", "verify --from=2026-10-01", "capacity --from=2026-10-01", "capacity --age", "capacity --failures"} {
 		question = strings.NewReplacer("=P", "="+file(t, prices), "=C", "="+file(t, "from,grams_per_kwh\n2026-01-01,1\n")).Replace(question)
-		args := append(strings.Fields(question), "--books="+folder, "--to=2026-10-03", "-o", "csv")
-		if strings.HasPrefix(question, "statement") || strings.HasPrefix(question, "idle") {
-			args = append(args, "--from=2026-10-01")
-		}
-		head, _, _ := strings.Cut(run(t, args...).out, "\n")
+		head, _, _ := strings.Cut(run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-03", "-o", "csv")...).out, "\n")
 		for column := range strings.SplitSeq(head, ",") {
 			if !strings.Contains(string(text), "`"+column+"`") {
-				t.Errorf("column %s of %s is not documented", column, args[0])
+				t.Errorf("column %s of %s is not documented", column, question)
 			}
 		}
 	}

@@ -1,20 +1,17 @@
 package ask_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -28,32 +25,11 @@ func present(start time.Time, node, uuid, address, model string) table.GPU {
 	}
 }
 
-func fileHours(t *testing.T, hours ...*table.Hour) (folder string) {
-	t.Helper()
-	folder = t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
-	for _, h := range hours {
-		for _, g := range h.GPUs {
-			if !slices.ContainsFunc(h.Charges, func(c table.Charge) bool { return c.UUID == g.UUID }) {
-				h.Charges = append(h.Charges, table.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: g.Energy})
-			}
-		}
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	}
-	check(t, sink.Close())
-	return folder
-}
-
-// answers returns the rows of a JSON answer. The key of a row contains the values of some columns.
-func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
-	t.Helper()
-	var answer struct{ Rows []map[string]any }
-	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
-		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
-	}
+// keyed returns the rows of a JSON answer, keyed by some columns.
+func (r result) keyed(key ...string) map[string]map[string]any {
+	r.t.Helper()
 	all := make(map[string]map[string]any)
-	for _, row := range answer.Rows {
+	for _, row := range r.rows() {
 		var names []string
 		for _, column := range key {
 			names = append(names, fmt.Sprint(row[column]))
@@ -123,44 +99,37 @@ func TestCapacity(t *testing.T) {
 		}
 		hours = append(hours, h)
 	}
-	folder := fileHours(t, hours...)
+	folder := bookstest.File(t, "csv", hours...)
 	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-03T18", "--books="+folder, "-o", "json")
-	if diff := cmp.Diff(want, answers(t, r, "line", "time", "model")); diff != "" {
+	if diff := cmp.Diff(want, r.keyed("line", "time", "model")); diff != "" {
 		t.Errorf("states (-drawn +got):\n%s", diff)
 	}
-	if !strings.Contains(r.out, "1 of 66 hours of east are missing") {
-		t.Errorf("no notice about the missing hour:\n%s", r.out)
-	}
-	if r := run(t, "capacity", "--month=2026-10", "--books="+folder); !strings.Contains(r.out, "2026-10-03 17:00  1") {
-		t.Errorf("month: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
+	r.has(0, "1 of 66 hours of east are missing")
+	run(t, "capacity", "--month=2026-10", "--books="+folder).has(0, "2026-10-03 17:00  1")
 }
 
 // TestCapacityReplaced checks that a lost board counts as lost until another board is in its place, and that a moved
 // board counts only in its new place.
 func TestCapacityReplaced(t *testing.T) {
-	var hours []*table.Hour
-	for n := range 6 {
-		start := october.Add(time.Duration(n) * time.Hour)
-		h := &table.Hour{Cluster: "east", Start: start, GPUs: []table.GPU{present(start, "n1", "GPU-stays", "0", "H100")}}
+	hours := hourly(6, func(n int, h *table.Hour) {
+		add := func(node, uuid, address string) {
+			h.GPUs = append(h.GPUs, present(h.Start, node, uuid, address, "H100"))
+		}
+		add("n1", "GPU-stays", "0")
 		switch {
 		case n < 2:
-			h.GPUs = append(h.GPUs, present(start, "n1", "GPU-fails", "1", "H100"))
+			add("n1", "GPU-fails", "1")
 		case n > 3:
-			h.GPUs = append(h.GPUs, present(start, "n1", "GPU-new", "1", "H100"))
+			add("n1", "GPU-new", "1")
 		}
-		moved := present(start, map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2", "H100")
-		h.GPUs = append(h.GPUs, moved)
+		add(map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2")
 		if n == 3 { // the board is in both places in this hour
-			before := present(start, "n1", "GPU-moves", "2", "H100")
-			before.Last = start.Add(10 * time.Minute)
-			h.GPUs[len(h.GPUs)-1].First = start.Add(20 * time.Minute)
-			h.GPUs = append(h.GPUs, before)
+			add("n1", "GPU-moves", "2")
+			h.GPUs[1].First, h.GPUs[2].Last = h.Start.Add(20*time.Minute), h.Start.Add(10*time.Minute)
 		}
-		hours = append(hours, h)
-	}
-	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T06", "--books="+fileHours(t, hours...), "-o", "json")
-	day := answers(t, r, "line", "time", "model")["model 2026-10-01T00:00:00.000Z H100"]
+	})
+	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T06", "--books="+bookstest.File(t, "csv", hours...), "-o", "json")
+	day := r.keyed("line", "time", "model")["model 2026-10-01T00:00:00.000Z H100"]
 	want := map[string]any{
 		"hours": 6.0, "gpus": 4.0, "allocated_ms": 0.0, "idle_ms": 0.0, "free_ms": 16.0 * hourMS, "silent_ms": 0.0, "lost_ms": 2.0 * hourMS, "pending_ms": nil,
 	}
@@ -169,43 +138,38 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store that has the rule for them.
+// TestPending checks the GPU hours of pending pods in a store that contains the rule. An archive and a store without the
+// rule report that the hours are unknown, and name a source for these hours.
 func TestPending(t *testing.T) {
-	samples := boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
+	record := func() *foldtest.Store {
+		return boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
+	}
+	without := httptest.NewServer(foldtest.API{Store: record()})
+	defer without.Close()
+	samples := record()
 	for n, gpuHours := range []float64{1.5, 0, 2.25} {
 		samples.Add(resultAt(n), gpuHours, "gpuledger:pending_gpu_hours:sum", "cluster", "east")
 	}
 	server := httptest.NewServer(foldtest.API{Store: samples})
 	defer server.Close()
 	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T03", "--store.url="+server.URL, "-o", "json")
-	all := answers(t, r, "line", "time", "model")
+	all := r.keyed("line", "time", "model")
 	for key, want := range map[string]float64{"total 2026-10-01T00:00:00.000Z TOTAL": 3.75 * hourMS, "total 2026-10-01T02:00:00.000Z TOTAL": 2.25 * hourMS} {
 		if got := all[key]["pending_ms"]; got != want {
 			t.Errorf("%s: pending %v ms, want %v\n%s", key, got, want, r.out)
 		}
 	}
-	if strings.Contains(r.out, "pending GPU hours") {
-		t.Errorf("a notice although the hours are known:\n%s", r.out)
-	}
-}
-
-// TestPendingUnknown checks an archive, and a store without the rule. Both must report that pending GPU hours are
-// unknown, and where they can be read.
-func TestPendingUnknown(t *testing.T) {
-	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
-	defer server.Close()
-	folder := fileHours(t, &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
+	r.lacks("pending GPU hours")
+	folder := archived(t, &table.Hour{GPUs: []table.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
 	for source, want := range map[string]string{
-		"--books=" + folder:         "! an archive contains no pending GPU hours: set --store.url to a store with the rule gpuledger:pending_gpu_hours:sum",
-		"--store.url=" + server.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
+		"--books=" + folder:          "! an archive contains no pending GPU hours: set --store.url to a store with the rule gpuledger:pending_gpu_hours:sum",
+		"--store.url=" + without.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
 	} {
 		if r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T01", source); r.status != 0 || strings.Count(r.out, want) != 1 {
 			t.Errorf("%s: exit status %d, no notice %q:\n%s%s", source, r.status, want, r.out, r.err)
 		}
 	}
-	if r := run(t, "capacity", "--from=2025-10-01", "--to=2025-10-01T01", "--books="+folder); strings.Contains(r.out, "pending") {
-		t.Errorf("a notice although the time contains no hours:\n%s", r.out)
-	}
+	run(t, "capacity", "--from=2025-10-01", "--to=2025-10-01T01", "--books="+folder).lacks("pending")
 }
 
 // TestAges compares the boards, board years and failures by age with numbers that were calculated by hand. Board 1 is
@@ -226,7 +190,7 @@ func TestAges(t *testing.T) {
 		hours = append(hours, h)
 	}
 	assets := file(t, "serial,purchase_date\nS1,2025-10-15\nS3,2026-08-01\nS4,2025-07-10\nS6,soon\n")
-	r := run(t, "capacity", "--age", "--to=2026-10-20T01", "--books="+fileHours(t, hours...), "--assets="+assets, "-o", "json")
+	r := run(t, "capacity", "--age", "--to=2026-10-20T01", "--books="+bookstest.File(t, "csv", hours...), "--assets="+assets, "-o", "json")
 	row := func(boards float64, time time.Duration, lost, replaced float64) map[string]any {
 		years := time.Hours() / 8766
 		return map[string]any{"boards": boards, "board_years": years, "lost": lost, "replaced": replaced, "failures_per_board_year": (lost + replaced) / years}
@@ -239,12 +203,8 @@ func TestAges(t *testing.T) {
 		"H100 15": row(1, 10*day+time.Hour, 0, 0),
 	}
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 })
-	if diff := cmp.Diff(want, answers(t, r, "model", "age_months"), near); diff != "" {
+	if diff := cmp.Diff(want, r.keyed("model", "age_months"), near); diff != "" {
 		t.Errorf("ages (-want +got):\n%s", diff)
 	}
-	for _, notice := range []string{"2 boards have no purchase date", "1 boards have an invalid purchase date"} {
-		if !strings.Contains(r.out, notice) {
-			t.Errorf("no notice %q:\n%s", notice, r.out)
-		}
-	}
+	r.has(0, "2 boards have no purchase date", "1 boards have an invalid purchase date")
 }

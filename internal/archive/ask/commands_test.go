@@ -1,6 +1,8 @@
 package ask_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,8 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
@@ -86,9 +90,7 @@ func TestPrefix(t *testing.T) {
 		"1653924":      "did you mean 1653924023100, 1653924023101, 1653924023102, 1653924023103, 1653924023104, or one of 7 more names that begin with \"1653924\"?",
 		"nod":          "did you mean node-a?",
 	} {
-		if r := run(t, "where", name, "--books="+folder); r.status != 1 || !strings.Contains(r.err, want) {
-			t.Errorf("%s: exit status %d, no %q in\n%s", name, r.status, want, r.err)
-		}
+		run(t, "where", name, "--books="+folder).has(1, want)
 	}
 }
 
@@ -101,14 +103,9 @@ func TestTwoGPUs(t *testing.T) {
 	}
 	folder := archived(t, h)
 	for _, question := range []string{"where", "history", "ran", "report"} {
-		r := run(t, question, "S1", "--books="+folder)
-		if r.status != 0 || !strings.Contains(r.out, "UUID") || !strings.Contains(r.out, "GPU-a") || !strings.Contains(r.out, "GPU-b") {
-			t.Errorf("%s: exit status %d\n%s%s", question, r.status, r.out, r.err)
-		}
+		run(t, question, "S1", "--books="+folder).has(0, "UUID", "GPU-a", "GPU-b")
 	}
-	if r := run(t, "where", "1653924023101", "--books="+books(t), "--to=2026-10-03"); strings.Contains(r.out, "UUID") {
-		t.Errorf("one GPU:\n%s", r.out)
-	}
+	run(t, "where", "1653924023101", "--books="+books(t), "--to=2026-10-03").lacks("UUID")
 }
 
 // TestConnection checks that errors about a store contain its URL and the flag that solves the problem.
@@ -116,16 +113,15 @@ func TestConnection(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	check(t, closed.Close())
-	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, "\n<!DOCTYPE html><html><title>Sign in</title></html>")
-	}))
-	defer login.Close()
 	serve := func(answer http.HandlerFunc) string {
 		s := httptest.NewServer(answer)
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+	login := serve(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, "\n<!DOCTYPE html><html><title>Sign in</title></html>")
+	})
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
 	}
@@ -135,10 +131,10 @@ func TestConnection(t *testing.T) {
 		wants []string
 	}{
 		"no store":   {"http://" + closed.Addr().String(), []string{"connection refused", "--store.url", "--books"}},
-		"login page": {login.URL, []string{"a web page", "login", hint}},
+		"login page": {login, []string{"a web page", "login", hint}},
 		"redirect to a login": {serve(func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, login.URL+"/login?from=x", http.StatusFound)
-		}), []string{"a web page", login.URL + "/login", "login", hint}},
+			http.Redirect(w, r, login+"/login?from=x", http.StatusFound)
+		}), []string{"a web page", login + "/login", "login", hint}},
 		"page without a type": {serve(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = io.WriteString(w, "  <html><body>sign in</body></html>")
@@ -148,10 +144,9 @@ func TestConnection(t *testing.T) {
 		"403":         {serve(status(403)), []string{"403", "credentials", hint}},
 	} {
 		r := run(t, "where", "S1", "--store.url="+tt.url)
-		for _, want := range append(tt.wants, tt.url) {
-			if r.status != 1 || !strings.Contains(r.err, want) || strings.Contains(r.err, "invalid character") || strings.Count(r.err, "\n") != 1 {
-				t.Errorf("%s: exit status %d, no %q in %s", name, r.status, want, r.err)
-			}
+		r.has(1, append(tt.wants, tt.url)...)
+		if strings.Contains(r.err, "invalid character") || strings.Count(r.err, "\n") != 1 {
+			t.Errorf("%s: %s", name, r.err)
 		}
 	}
 }
@@ -178,36 +173,102 @@ func TestPlugin(t *testing.T) {
 		"unknown --x":       ":0\n",
 		"once --x":          ":0\n",
 	} {
-		out, err := exec.Command(plugin, strings.Fields(words)...).Output()
-		if err != nil || string(out) != want {
-			t.Errorf("%s: %v, got %q, want %q", words, err, out, want)
-		}
+		execute(t, plugin, strings.Fields(words)...).prints(0, want)
 	}
-	out, _ = exec.Command(plugin, "").Output()
-	for _, want := range []string{"where\n", "completion\n", ":4\n"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no words: no %q in %q", want, out)
-		}
-	}
+	execute(t, plugin, "").has(0, "where\n", "completion\n", ":4\n")
 	for name, program := range map[string]string{"gpuledger-archive": "gpuledger-archive", "kubectl-gpuledger": "kubectl gpuledger"} {
 		path := filepath.Join(dir, name)
 		if name != "gpuledger-archive" {
 			check(t, os.Symlink("gpuledger-archive", path))
 		}
-		for words, want := range map[string]string{"stat": "did you mean statement?", "qqqq": "or a question\n"} {
-			if out, _ := exec.Command(path, words).CombinedOutput(); !strings.Contains(string(out), want) {
-				t.Errorf("%s %s: no %q in\n%s", name, words, want, out)
+		execute(t, path, "stat").has(2, "did you mean statement?")
+		execute(t, path, "qqqq").has(2, "or a question\n")
+		execute(t, path, "help").has(0, program+" where")
+		execute(t, path, "wheer", "S1").has(2, `unknown command "wheer"`, "did you mean where?", program+" where", "statement", "verify", "once")
+	}
+}
+
+// execute runs a program.
+func execute(t *testing.T, path string, args ...string) result {
+	t.Helper()
+	c := exec.Command(path, args...)
+	var out, errors bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errors
+	_ = c.Run() // the result contains the exit status
+	return result{t, append([]string{filepath.Base(path)}, args...), c.ProcessState.ExitCode(), out.String(), errors.String()}
+}
+
+// completed maps words to complete to the expected completion.
+var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
+
+// shell runs a script in a shell. If zsh or fish is missing, the test is skipped. A shell that waits for a completion
+// without a result is killed.
+func shell(t *testing.T, name, script string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && name == "bash" {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, path, append(args, "-c", script)...)
+	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "TERM=vt100")
+	c.Dir = t.TempDir()
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+// completion writes a shell's completion script to a file, and returns the path of the file.
+func completion(t *testing.T, name, file string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), file)
+	check(t, os.WriteFile(path, []byte(run(t, "completion", name).out), 0o600))
+	return path
+}
+
+// TestBashAndFish checks the completion in shells that complete words in a script.
+func TestBashAndFish(t *testing.T) {
+	for words, want := range completed {
+		for name, script := range map[string]string{
+			"bash": "COMP_WORDS=(" + words + "); COMP_CWORD=" + strconv.Itoa(len(strings.Fields(words))-1) + `; _gpuledger_archive; printf '%s\n' "${COMPREPLY[@]}"`,
+			"fish": "complete -C '" + words + "'",
+		} {
+			t.Run(name, func(t *testing.T) {
+				out := shell(t, name, "source "+completion(t, name, "completion")+"; "+script, map[string]string{"bash": "--norc", "fish": "--no-config"}[name])
+				if strings.TrimRight(out, "=\n") != want {
+					t.Errorf("%s: got %q, want %q", words, out, want)
+				}
+			})
+		}
+	}
+}
+
+// TestZsh checks that an interactive zsh completes if the script is in a folder of functions, and if the shell reads
+// the script, with or without zsh's completion system.
+func TestZsh(t *testing.T) {
+	file := completion(t, "zsh", "_gpuledger-archive")
+	const initialize = "autoload -U compinit; compinit -u -D"
+	for name, load := range map[string]string{
+		"folder":     "fpath=(" + filepath.Dir(file) + ` \$fpath); ` + initialize,
+		"read":       initialize + "; source " + file,
+		"not loaded": "source " + file,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var typed strings.Builder
+			for words, want := range completed {
+				typed.WriteString(`zpty -w -n z $'\C-u'"` + words + `"$'\t'` + "\nzpty -r z seen '*" + want + "*'\n")
 			}
-		}
-		if out, err := exec.Command(path, "help").Output(); err != nil || !strings.Contains(string(out), program+" where") {
-			t.Errorf("%s help: %v\n%s", name, err, out)
-		}
-		c := exec.Command(path, "wheer", "S1")
-		out, err := c.CombinedOutput()
-		for _, want := range []string{`unknown command "wheer"`, "did you mean where?", program + " where", "statement", "verify", "once"} {
-			if err == nil || c.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), want) {
-				t.Errorf("%s wheer: exit status %d, no %q in\n%s", name, c.ProcessState.ExitCode(), want, out)
-			}
-		}
+			shell(t, "zsh", `zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1='<ready>'; `+load+`; echo lo''aded"
+zpty -r z seen '*loaded*<ready>*'
+`+typed.String()+"zpty -d z", "-f")
+		})
 	}
 }

@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 const (
@@ -232,10 +230,10 @@ func TestWhereDrawn(t *testing.T) {
 				now = october.AddDate(0, 0, 3)
 				args = append(args, "--at="+asked.Format(time.RFC3339))
 			}
-			r := runAt(t, now, args...)
+			r := runAt(t, now, "", args...)
 			var rows []map[string]any
 			if r.status == 0 {
-				rows = r.rows(t)
+				rows = r.rows()
 			}
 			found := make(map[int]bool)
 			for _, row := range rows {
@@ -260,47 +258,5 @@ func TestWhereDrawn(t *testing.T) {
 		if moved < 5 || held < 5 {
 			t.Errorf("seed %d: %d rows have past holders, %d have holders", seed, moved, held)
 		}
-	}
-}
-
-// TestWhereDrawnInArchive asks where boards were at full hours, in an archive of a drawn history. The archive contains
-// the places in the scrapes, and the holders in these places by hour.
-func TestWhereDrawnInArchive(t *testing.T) {
-	d := draw(7)
-	var hours []*table.Hour
-	for n := range int(drawnTime / time.Hour) {
-		h, err := fold.Fold(d.Input(october.Add(time.Duration(n) * time.Hour)))
-		check(t, err)
-		hours = append(hours, h)
-	}
-	folder := archived(t, hours...)
-	held := 0
-	for n := 2; n <= len(hours); n++ {
-		asked := october.Add(time.Duration(n) * time.Hour)
-		for b := range drawnBoards {
-			s, _ := d.last(b, asked)
-			r := run(t, "where", fmt.Sprint("S", b), "--books="+folder, "--at="+asked.Format(time.RFC3339), "-o", "csv")
-			seen := s.at.Format("2006-01-02T15:04:05.000Z")
-			if node, last := column(t, r.out, "node"), column(t, r.out, "last_seen"); r.status != 0 || len(node) != 1 || node[0] != s.node || last[0] != seen {
-				t.Errorf("board %d at %v: want %s at %s, exit status %d\n%s%s", b, asked, s.node, seen, r.status, r.out, r.err)
-				continue
-			}
-			now, start := strings.Fields(column(t, r.out, "holders")[0]), s.at.Truncate(time.Hour)
-			for _, x := range d.tenures[b] {
-				ended := !x.end.IsZero() && !x.end.After(s.at)
-				switch lists := slices.Contains(now, x.name); {
-				case lists:
-					held++
-					if x.node != s.node || x.start.After(start.Add(time.Hour)) || ended && x.end.Before(start.Add(-retained)) { // the last increase may be in this hour
-						t.Errorf("board %d at %v, last seen on %s at %v: %s on %s (%v to %v) is a holder", b, asked, s.node, s.at, x.name, x.node, x.start, x.end)
-					}
-				case x.node == s.node && x.start.Before(s.at) && !ended:
-					t.Errorf("board %d at %v, last seen on %s at %v: %s since %v is no holder", b, asked, s.node, s.at, x.name, x.start)
-				}
-			}
-		}
-	}
-	if held < 20 {
-		t.Errorf("%d holders", held)
 	}
 }

@@ -1,7 +1,6 @@
 package ask_test
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,27 +22,14 @@ func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
 		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--pue=1.5", "--format="+format)
-		if r.status != 0 {
-			t.Fatalf("%s: exit status %d: %s", format, r.status, r.err)
-		}
-		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
-		check(t, err)
+		r.has(0)
 		mandatory := focusMandatory
 		if format == "focus" {
 			mandatory = append(slices.Clone(mandatory), "HostProviderName", "ServiceProviderName", "AllocatedMethodId")
 		}
-		for _, name := range mandatory {
-			if !slices.Contains(lines[0], name) {
-				t.Errorf("%s: column %s is missing", format, name)
-			}
-		}
 		total, ratios := 0.0, make(map[string]float64)
-		for _, fields := range lines[1:] {
-			row := make(map[string]string)
-			for i, name := range lines[0] {
-				row[name] = fields[i]
-			}
-			checkFOCUS(t, row)
+		for _, row := range r.records() {
+			checkFOCUS(t, row, mandatory)
 			total += number(t, row["EffectiveCost"])
 			if format == "focus" {
 				ratios[row["ResourceId"]+row["ChargePeriodStart"]+row["SkuPriceId"]] += allocated(t, row)
@@ -59,13 +44,16 @@ func TestFOCUS(t *testing.T) {
 			}
 		}
 	}
-	if r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--format=focus"); r.status != 1 || !strings.Contains(r.err, "needs --prices") {
-		t.Errorf("without prices: exit status %d: %s", r.status, r.err)
-	}
+	run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--format=focus").has(1, "needs --prices")
 }
 
-func checkFOCUS(t *testing.T, row map[string]string) {
+func checkFOCUS(t *testing.T, row map[string]string, mandatory []string) {
 	t.Helper()
+	for _, name := range mandatory {
+		if _, ok := row[name]; !ok {
+			t.Errorf("column %s is missing", name)
+		}
+	}
 	for name, value := range row {
 		if value == "" && !slices.Contains(focusNullable, name) {
 			t.Errorf("%s is null", name)
@@ -115,10 +103,7 @@ func TestImpact(t *testing.T) {
 	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
 	for pue, want := range map[string]string{"1": "0.2,400,80", "2": "0.4,400,160"} {
 		r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--pue="+pue, "--format=impact-framework")
-		want = "component,timestamp,duration,energy,grid/carbon-intensity,carbon\neast/search,2026-10-01T00:00:00Z,3600," + want + "\n"
-		if r.status != 0 || !strings.HasPrefix(r.out, want) {
-			t.Errorf("PUE %s: exit status %d, %s:\n%s\nwant at first:\n%s", pue, r.status, r.err, r.out, want)
-		}
+		r.has(0, "component,timestamp,duration,energy,grid/carbon-intensity,carbon\neast/search,2026-10-01T00:00:00Z,3600,"+want+"\n")
 	}
 }
 
@@ -148,42 +133,33 @@ east/unattributed,2026-10-01T00:00:00Z,3600,0.25,400,100
 func TestUnpriced(t *testing.T) {
 	list := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-02,,,,0.3,2,EUR\n")
 	for _, format := range []string{"", "focus", "focus-1.2"} {
-		r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--format="+format, "-o", "csv")
-		if r.status != 0 || !strings.Contains(r.err, "incomplete: 24.000 kWh and 24.00 GPU hours have no price in --prices\n") {
-			t.Errorf("format %q: exit status %d: %s", format, r.status, r.err)
-		}
+		run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--format="+format, "-o", "csv").
+			has(0, "incomplete: 24.000 kWh and 24.00 GPU hours have no price in --prices\n")
 	}
 }
 
 // TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be consistent over time and over billing
 // accounts, belong to one SkuId, and not contain a price, because separate columns contain the unit prices.
 func TestSkuPrice(t *testing.T) {
-	var hours []*table.Hour
-	for n, cluster := range []string{"east", "west", "east"} {
-		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+	folder := bookstest.File(t, "csv", hourly(3, func(n int, h *table.Hour) {
+		h.Cluster = []string{"east", "west", "east"}[n]
 		for i, model := range []string{"H100", "A100"} {
-			uuid := fmt.Sprint("GPU-", cluster, i)
+			uuid := fmt.Sprint("GPU-", h.Cluster, i)
 			h.GPUs = append(h.GPUs, table.GPU{Node: "n1", UUID: uuid, Model: model, Energy: kWh, First: h.Start, Last: h.Start, Scrapes: 1})
 			h.Charges = append(h.Charges, table.Charge{Node: "n1", UUID: uuid, Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh, GPUTime: 3_600_000})
 		}
-		hours = append(hours, h)
-	}
-	folder := bookstest.File(t, "csv", hours...)
+	})...)
 	list := file(t, "from,cluster,per_kwh,per_gpu_hour,currency\n2026-10-01,,0.2,2,EUR\n2026-10-01,west,0.3,3,EUR\n2026-10-01T02:00,,0.4,4,EUR\n")
 	for _, format := range []string{"focus-1.2", "focus"} {
-		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--prices="+list, "--format="+format)
-		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
-		check(t, err)
-		column := func(fields []string, name string) string { return fields[slices.Index(lines[0], name)] }
 		unitPrices := make(map[string]map[string]bool)
-		for _, fields := range lines[1:] {
-			id, price := column(fields, "SkuPriceId"), column(fields, "ContractedUnitPrice")
+		for _, row := range run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--prices="+list, "--format="+format).records() {
+			id, price := row["SkuPriceId"], row["ContractedUnitPrice"]
 			if unitPrices[id] == nil {
 				unitPrices[id] = make(map[string]bool)
 			}
 			unitPrices[id][price] = true
-			if sku := column(fields, "SkuId"); !strings.HasPrefix(id, sku) || column(fields, "ListUnitPrice") != price {
-				t.Errorf("%s: %s of %s costs %s, the list price is %s", format, id, sku, price, column(fields, "ListUnitPrice"))
+			if sku := row["SkuId"]; !strings.HasPrefix(id, sku) || row["ListUnitPrice"] != price {
+				t.Errorf("%s: %s of %s costs %s, the list price is %s", format, id, sku, price, row["ListUnitPrice"])
 			}
 		}
 		energy, hours := map[string]bool{"0.2": true, "0.3": true, "0.4": true}, map[string]bool{"2": true, "3": true, "4": true}

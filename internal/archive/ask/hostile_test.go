@@ -16,9 +16,8 @@ import (
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }
-	var hours []*table.Hour
-	for n, cluster := range []string{mark("east"), mark("east"), mark("west")} {
-		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+	folder := bookstest.File(t, "csv", hourly(3, func(n int, h *table.Hour) {
+		h.Cluster = mark([]string{"east", "east", "west"}[n])
 		h.GPUs = []table.GPU{{
 			Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, ChassisSerial: mark("C1"), ChassisSlot: mark("2"), Model: mark("H100"), PCIBusID: mark("0:1"), Machine: mark("m"),
 			Energy: kWh, First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
@@ -36,9 +35,7 @@ func TestHostileLabels(t *testing.T) {
 			{Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, Manager: mark("slurm"), Unit: mark("7"), Username: mark("alice"), Team: mark("red"), Energy: kWh / 2},
 		}
 		sinktest.Complete(h).State = table.Gaps
-		hours = append(hours, h)
-	}
-	folder := bookstest.File(t, "csv", hours...)
+	})...)
 	assets := file(t, "serial,tag,warranty\nS1,\"A\x1b[2J\",2029-01-01\n")
 	for _, args := range [][]string{
 		{"where", mark("n1")},

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,32 +16,26 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestAccepted checks that a statement and verify list the hours that an operator has accepted, with the reason.
 func TestAccepted(t *testing.T) {
-	var hours []*table.Hour
-	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
-		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
-		filed := sinktest.Complete(h)
-		filed.Reason = reason
-		if reason != "" || hour == 5 { // hours from earlier versions have no reason
-			filed.State = table.Gaps
+	reasons := []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""}
+	folder := bookstest.File(t, "csv", hourly(len(reasons), func(n int, h *table.Hour) {
+		sinktest.Complete(h).Reason = reasons[n]
+		if h.Reason != "" || n == 5 { // hours from earlier versions have no reason
+			h.State = table.Gaps
 		}
-		hours = append(hours, filed)
-	}
-	folder := bookstest.File(t, "csv", hours...)
+	})...)
 	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
 ! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: filed by an earlier version
 ! incomplete: 2 hours of east were accepted although samples are missing, 2026-10-01T01 to 2026-10-01T03: rack 7 was moved
 `
 	for _, question := range []string{"statement", "verify"} {
-		r := run(t, question, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T06")
-		if !strings.Contains(r.out, want) {
-			t.Errorf("%s (want the notices\n%s):\n%s%s", question, want, r.out, r.err)
-		}
+		run(t, question, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T06").has(map[bool]int{true: 1}[question == "verify"], want)
 	}
 }
 
@@ -63,9 +58,7 @@ func TestCarbonGaps(t *testing.T) {
 		if r.status != 0 || !strings.Contains(r.out, ","+tt.kg+","+fmt.Sprint(tt.notice == "")+"\n") || !strings.Contains(r.err, tt.notice) || tt.notice == "" && r.err != "" {
 			t.Errorf("%s: exit status %d, want %s kg and %q\n%s%s", name, r.status, tt.kg, tt.notice, r.out, r.err)
 		}
-		if r := run(t, append([]string{"statement", "--format=impact-framework"}, args...)...); r.status != 0 || !strings.Contains(r.err, tt.notice) {
-			t.Errorf("%s, Impact Framework: exit status %d, want %q\n%s", name, r.status, tt.notice, r.err)
-		}
+		run(t, append([]string{"statement", "--format=impact-framework"}, args...)...).has(0, tt.notice)
 	}
 }
 
@@ -77,8 +70,8 @@ func TestPartial(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
 		r := run(t, "where", "S1", "--store.url="+server.URL)
-		if r.status != 1 || !strings.Contains(r.err, "repair the store") || strings.Count(r.err, "\n") != 1 || r.out != "" {
-			t.Errorf("%s: exit status %d\n%s%s", body, r.status, r.out, r.err)
+		if r.has(1, "repair the store"); strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%s: the error has several lines:\n%s%s", body, r.out, r.err)
 		}
 		server.Close()
 	}
@@ -87,8 +80,7 @@ func TestPartial(t *testing.T) {
 // TestPruned checks that statements of a whole month contain the same amounts after a prune, including costs by model,
 // and checks the notices about pruned and removed hours.
 func TestPruned(t *testing.T) {
-	folder := t.TempDir()
-	check(t, os.CopyFS(folder, os.DirFS(books(t))))
+	folder := books(t)
 	byModel := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n")
 	questions := [][]string{
 		{"statement", "--month=2026-10", "--prices=" + byModel},
@@ -103,7 +95,7 @@ func TestPruned(t *testing.T) {
 	}
 	prune := func() {
 		t.Helper()
-		sink, err := files.Open(folder, []string{"parquet"})
+		sink, err := files.Open(folder, []string{"csv"})
 		check(t, err)
 		check(t, sink.Prune(t.Context(), october.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 		check(t, sink.Close())
@@ -121,37 +113,123 @@ func TestPruned(t *testing.T) {
 		{"statement --month=2026-10 --format=impact-framework -o json", "the details of 48 hours of east are pruned"},
 		{"moves --since=40d", "the details before 2026-10-03 00:00 are pruned"},
 	} {
-		if r := ask(strings.Fields(tt.question)...); !strings.Contains(r.out+r.err, tt.want) || strings.Contains(r.out+r.err, "differ") {
-			t.Errorf("%s: no %q in\n%s%s", tt.question, tt.want, r.out, r.err)
-		}
+		r := ask(strings.Fields(tt.question)...)
+		r.has(0, tt.want)
+		r.lacks("differ")
 	}
 	half := ask("statement", "--from=2026-10-01T12", "--to=2026-10-03", "--by=pod", "--prices="+file(t, prices))
-	if !strings.Contains(half.out, "the details of 36 hours of east are pruned") || strings.Contains(half.out, "at the start of the month") || strings.Contains(half.out, "the sums of pruned months") {
-		t.Errorf("statement without sums:\n%s%s", half.out, half.err)
-	}
+	half.has(0, "the details of 36 hours of east are pruned")
+	half.lacks("at the start of the month", "the sums of pruned months")
 	verified := func(want string) {
 		t.Helper()
-		r := ask("verify", "--month=2026-10", "-o", "csv")
-		if lines := strings.Split(r.out, "\n"); len(lines) < 2 || lines[1] != want {
-			t.Errorf("verify: %s%s\nwant %s", r.out, r.err, want)
-		}
+		ask("verify", "--month=2026-10", "-o", "csv").has(1, "\n"+want+"\n")
 	}
 	const missing = "2026-10-03T00 to 2026-11-01T00"
 	verified("east,48,744," + missing + ",0,0,0,0,48,0,172800000000,172800000000,0,0,false")
 
 	// An administrator removes the files of a day.
-	folder = t.TempDir()
-	check(t, os.CopyFS(folder, os.DirFS(books(t))))
+	folder = books(t)
 	for _, of := range table.Data {
 		check(t, os.RemoveAll(filepath.Join(folder, of.Name, "cluster=east", "date=2026-10-02")))
 	}
 	verified("east,48,744," + missing + ",0,0,0,0,0,24,172800000000,86400000000,0,24,false")
-	if r := ask("verify", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours are missing although the manifest lists them") {
-		t.Errorf("verify:\n%s%s", r.out, r.err)
-	}
+	ask("verify", "--month=2026-10").has(1, "the rows of 24 hours are missing although the manifest lists them")
 	prune()
 	verified("east,48,744," + missing + ",0,0,0,0,48,24,86400000000,86400000000,0,0,false")
-	if r := ask("statement", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours of east were removed without sums") || strings.Contains(r.out, "differ") {
-		t.Errorf("statement:\n%s%s", r.out, r.err)
+	removed := ask("statement", "--month=2026-10")
+	removed.has(0, "the rows of 24 hours of east were removed without sums")
+	removed.lacks("differ")
+}
+
+// TestHours checks that consecutive hours with the same state and reason share a row, and that the rows of missing and
+// accepted hours contain the command that files them.
+func TestHours(t *testing.T) {
+	var hours []*table.Hour
+	for hour, state := range map[int]table.State{1: table.Complete, 2: table.Complete, 4: table.Gaps, 5: table.Gaps, 6: table.Corrected} {
+		h := sinktest.Complete(&table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)})
+		h.State = state
+		if hour == 4 || hour == 5 {
+			h.Reason = "rack 7 was moved"
+		}
+		hours = append(hours, h)
+	}
+	want := `CLUSTER  STATE      FROM              UNTIL             HOURS  KWH    REASON            COMMAND
+east     missing    2026-10-01 00:00  2026-10-01 01:00  1      0.000  -                 gpuledger-archive once --from=2026-10-01T00 --until=2026-10-01T01
+east     complete   2026-10-01 01:00  2026-10-01 03:00  2      0.000  -                 -
+east     missing    2026-10-01 03:00  2026-10-01 04:00  1      0.000  -                 gpuledger-archive once --from=2026-10-01T03 --until=2026-10-01T04
+east     gaps       2026-10-01 04:00  2026-10-01 06:00  2      0.000  rack 7 was moved  gpuledger-archive once --again --from=2026-10-01T04 --until=2026-10-01T06
+east     corrected  2026-10-01 06:00  2026-10-01 07:00  1      0.000  -                 -
+east     missing    2026-10-01 07:00  2026-10-01 09:00  2      0.000  -                 gpuledger-archive once --from=2026-10-01T07 --until=2026-10-01T09
+`
+	run(t, "hours", "--books="+bookstest.File(t, "csv", hours...), "--from=2026-10-01", "--to=2026-10-01T09").prints(0, want)
+}
+
+// boards adds the record of two boards to a store. Each draws 200 W, and all energy is charged to pods. change may
+// modify each sample.
+func boards(minutes int, change func(minute int, metric, uuid string, value float64) float64) *foldtest.Store {
+	s := foldtest.NewStore()
+	for minute := range minutes {
+		at := october.Add(time.Duration(minute)*time.Minute + 7*time.Second)
+		for i, uuid := range []string{"GPU-1", "GPU-2"} {
+			serial := []string{"S1", "S2"}[i]
+			labels := []string{"cluster", "east", "node", "n1", "UUID", uuid, "serial", serial}
+			pod := append(slices.Clone(labels), "namespace", "vision", "pod", "p"+serial, "pod_uid", "uid-"+serial)
+			add := func(metric string, value float64, labels ...string) {
+				s.Add(at, change(minute, metric, uuid, value), metric, labels...)
+			}
+			add("gpuledger_placement_info", 1, append(slices.Clone(labels), "chassis_serial", "C1", "pci_bus_id", uuid)...)
+			add("gpuledger_board_energy_joules_total", float64(12_000*minute), labels...)
+			add("gpuledger_board_created_timestamp_seconds", float64(october.Unix()), labels...)
+			add("gpuledger_allocation_energy_joules_total", float64(12_000*minute), pod...)
+			add("gpuledger_allocation_created_timestamp_seconds", float64(october.Unix()), pod...)
+			if serial == "S1" {
+				s.Add(at, 1, "gpuledger_pod_info", append([]string{"cluster", "east"}, pod[8:]...)...)
+			}
+		}
+	}
+	return s
+}
+
+// TestRefusedHours checks an hour whose record in a store is impossible. It must have no energy and no cost, and all
+// questions must be answered. All answers except for moves and missing must contain a notice.
+func TestRefusedHours(t *testing.T) {
+	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
+		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
+			if uuid == "GPU-1" && minute >= 150 && metric == "gpuledger_allocation_energy_joules_total" {
+				return value + 1
+			}
+			return value
+		},
+		"rises by 1012000.000 J from 2026-10-01 02:29:07": func(minute int, metric, uuid string, value float64) float64 {
+			if uuid == "GPU-1" && minute >= 150 && strings.HasSuffix(metric, "energy_joules_total") {
+				return value + 1e6
+			}
+			return value
+		},
+	} {
+		server := httptest.NewServer(foldtest.API{Store: boards(5*60, change)})
+		defer server.Close()
+		for question, want := range map[string]string{
+			"where S1":   "S1",
+			"where C1":   "S2",
+			"history S1": "2026-10-01 00:00",
+			"ran S1":     "vision",
+			"moves":      "",
+			"missing":    "",
+			"statement":  "1.593",
+			"report S1":  "Board S1",
+		} {
+			args := append(strings.Fields(question), "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples")
+			r := run(t, args...)
+			r.has(0, want)
+			if question != "moves" && question != "missing" {
+				r.has(0, "hour 2026-10-01 02:00 of east is refused", "board S1", name)
+			}
+		}
+		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
+		// This is the energy of two boards with 200 W in four hours, without the minute before the first scrape.
+		r.has(0, "incomplete: 1 of 5 hours of east are refused", "1.593")
+		run(t, "verify", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "-o", "csv").
+			has(1, "east,5,5,,0,0,1,1,", "unknown pod vision/pS2 (uid-S2) of east: 0.797 kWh in 5 hours")
 	}
 }

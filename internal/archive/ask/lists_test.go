@@ -1,12 +1,10 @@
 package ask_test
 
 import (
-	"encoding/csv"
 	"math"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -15,19 +13,14 @@ import (
 // largest returns books with two hours: one has the largest possible energy and time, and the other the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
-	var hours []*table.Hour
-	for n, energy := range []int64{math.MaxInt64 - 10, 1} {
-		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
-		h.GPUs = []table.GPU{{
-			Node: "n1", UUID: "GPU-" + strconv.Itoa(n), Serial: "S" + strconv.Itoa(n), PCIBusID: "0", Model: "H100", Energy: energy,
-			First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
-		}}
+	return bookstest.File(f, "csv", hourly(2, func(n int, h *table.Hour) {
+		g := present(h.Start, "n1", "GPU-"+strconv.Itoa(n), "0", "H100")
+		g.Energy = []int64{math.MaxInt64 - 10, 1}[n]
+		h.GPUs = []table.GPU{g}
 		h.Charges = []table.Charge{{
-			Node: "n1", UUID: h.GPUs[0].UUID, Serial: h.GPUs[0].Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: energy, Idle: energy, GPUTime: energy,
+			Node: "n1", UUID: g.UUID, Serial: g.Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: g.Energy, Idle: g.Energy, GPUTime: g.Energy,
 		}}
-		hours = append(hours, h)
-	}
-	return bookstest.File(f, "csv", hours...)
+	})...)
 }
 
 // rows returns the rows of a JSON answer from the books of largest, or no rows if the list is invalid.
@@ -37,7 +30,7 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	if r.status == 2 {
 		return nil
 	}
-	return r.rows(t)
+	return r.rows()
 }
 
 // most is the largest possible cost: of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours), at the largest price and a PUE
@@ -76,11 +69,9 @@ func FuzzPrices(f *testing.F) {
 		if r.status != 0 {
 			return // the list contains no currency
 		}
-		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
-		check(t, err)
-		for _, line := range lines[1:] {
-			if cost, err := strconv.ParseFloat(line[0], 64); err != nil || !(cost >= 0 && cost <= most) {
-				t.Errorf("billed cost %q, %v", line[0], err)
+		for _, row := range r.records() {
+			if cost := number(t, row["BilledCost"]); !(cost >= 0 && cost <= most) {
+				t.Errorf("billed cost %v", cost)
 			}
 		}
 	})

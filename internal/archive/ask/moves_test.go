@@ -1,11 +1,8 @@
 package ask_test
 
 import (
-	"encoding/csv"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,48 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/draws"
 )
-
-// write writes the hours of a drawn history as files of an archive.
-func write(t *testing.T, p *foldtest.Places) string {
-	t.Helper()
-	folder := t.TempDir()
-	files := make(map[string][][]string)
-	for _, h := range p.Hours {
-		h.State = table.Complete
-		for _, of := range []table.Table{table.GPUHours, table.Hours} {
-			name := filepath.Join(folder, of.Name, "cluster="+h.Cluster, "date="+h.Start.Format(time.DateOnly), of.Name+".csv")
-			if files[name] == nil {
-				files[name] = [][]string{of.Names()}
-			}
-			for _, row := range of.Rows(h) {
-				var line []string
-				for _, value := range row {
-					line = append(line, table.Format(value))
-				}
-				files[name] = append(files[name], line)
-			}
-		}
-	}
-	for name, lines := range files {
-		check(t, os.MkdirAll(filepath.Dir(name), 0o750))
-		out, err := os.Create(name)
-		check(t, err)
-		check(t, csv.NewWriter(out).WriteAll(lines))
-		check(t, out.Close())
-	}
-	return folder
-}
 
 // answer asks about boards in a random history, and returns the given columns.
 func answer(t *testing.T, source string, from int, columns []string, question ...string) (rows []string) {
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
 	r := run(t, append(question, source, "--from="+at(from), "--to="+at(foldtest.PlacesHours), "-o", "json")...)
-	for _, row := range r.rows(t) {
+	for _, row := range r.rows() {
 		var values []string
 		for _, column := range columns {
 			text := fmt.Sprint(row[column])
@@ -90,7 +56,7 @@ func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {
 		p := foldtest.DrawPlaces(seed, october, true)
-		source := "--books=" + write(t, p)
+		source := "--books=" + bookstest.File(t, "csv", p.Hours...)
 		if diff := cmp.Diff(moves(p), answer(t, source, day, moveColumns, "moves")); diff != "" {
 			t.Fatalf("seed %d: moves (-drawn +answered):\n%s", seed, diff)
 		}
@@ -126,6 +92,34 @@ func TestMovesInStore(t *testing.T) {
 		defer server.Close()
 		if diff := cmp.Diff(moves(p), answer(t, "--store.url="+server.URL, day, moveColumns, "moves")); diff != "" {
 			t.Errorf("seed %d: moves (-drawn +answered):\n%s", seed, diff)
+		}
+	}
+}
+
+// TestPlacesOfDays compares the answers from a database with the answers from files, for drawn histories. The database
+// reads places for whole days, whereas files contain only hours. In some hours, a GPU is in two clusters.
+func TestPlacesOfDays(t *testing.T) {
+	for seed := range uint64(draws.Of(2, 3)) {
+		p := foldtest.DrawPlaces(seed, october, true)
+		for n, h := range p.Hours {
+			if n == 0 || seed%2 == 0 || p.IntN(8) > 0 {
+				continue
+			}
+			if before := p.Hours[n-1]; before.Start.Equal(h.Start) && len(before.GPUs) > 0 {
+				h.GPUs = append(h.GPUs, before.GPUs[0])
+			}
+		}
+		folder, file := "--books="+bookstest.File(t, "csv", p.Hours...), bookstest.File(t, "sqlite", p.Hours...)
+		for range 4 {
+			from := october.Add(time.Duration(p.IntN(30)) * time.Hour)
+			until := from.Add(time.Duration(20+p.IntN(30)) * time.Hour)
+			for _, question := range []string{"moves", "missing", "capacity", "capacity --age", "capacity --failures"} {
+				args := append(strings.Fields(question), "--from="+from.Format(time.RFC3339), "--to="+until.Format(time.RFC3339), "-o", "json")
+				hours, days := run(t, append(args, folder)...), run(t, append(args, "--books="+file)...)
+				if hours.status != 0 || hours.out != days.out || hours.err != days.err {
+					t.Fatalf("seed %d: %v: exit status %d (-hours +days):\n%s%s", seed, args, hours.status, cmp.Diff(hours.out, days.out), days.err)
+				}
+			}
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -38,18 +37,15 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 // fileFleet files the hours of a fleet in a folder. change may modify each hour.
 func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
-	var hours []*table.Hour
-	for n := range fleetHours {
-		in := samples.Input(october.Add(time.Duration(n) * time.Hour))
-		in.Cluster = "east"
-		h, err := fold.Fold(in)
+	return bookstest.File(t, "csv", hourly(fleetHours, func(n int, h *table.Hour) {
+		in := samples.Input(h.Start)
+		in.Cluster = h.Cluster
+		folded, err := fold.Fold(in)
 		check(t, err)
-		if change != nil {
+		if *h = *folded; change != nil {
 			change(n, h)
 		}
-		hours = append(hours, sinktest.Complete(h))
-	}
-	return bookstest.File(t, "csv", hours...)
+	})...)
 }
 
 // resultAt returns the time of the sample with a rule's result for an hour.
@@ -72,25 +68,18 @@ func TestVerifyRules(t *testing.T) {
 	})
 	ask := func(args ...string) result { return run(t, append(append(args, "--store.url="+url), fleetTime...)...) }
 	for _, read := range []string{"auto", "samples"} {
-		if r := ask("verify", "--store.read="+read, "-o", "csv"); r.status != 0 || !strings.Contains(r.out, fmt.Sprintf(",%d,%d,", truth, truth)) || !strings.Contains(r.out, ",0,true\n") {
-			t.Errorf("verify of %s: exit status %d, want %d mJ\n%s%s", read, r.status, truth, r.out, r.err)
-		}
+		ask("verify", "--store.read="+read, "-o", "csv").has(0, fmt.Sprintf(",%d,%d,", truth, truth), ",0,true\n")
 	}
-	if r := ask("verify", "--store.read=rules"); r.status != 1 || !strings.Contains(r.err, "rules cannot be verified") {
-		t.Errorf("verify of rules: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
+	ask("verify", "--store.read=rules").has(1, "rules cannot be verified")
 	for _, by := range []string{"namespace", "cluster", "user"} {
 		for _, read := range []string{"auto", "rules"} {
 			r := ask("statement", "--by="+by, "--store.read="+read)
-			if r.status != 1 || r.out != "" || !strings.Contains(r.err, "hour 2026-10-01T07:00:00Z of east: the rules charge") || !strings.Contains(r.err, "the largest account is namespace ml") {
-				t.Errorf("statement by %s of %s: exit status %d\n%s%s", by, read, r.status, r.out, r.err)
-			}
+			r.prints(1, "")
+			r.has(1, "hour 2026-10-01T07:00:00Z of east: the rules charge", "the largest account is namespace ml")
 		}
 	}
 	url, _, truth = fleet(t, nil)
-	if r := ask("statement", "--by=cluster", "--store.read=rules", "-o", "csv"); r.status != 0 || !strings.Contains(r.out, fmt.Sprintf("total,TOTAL,%d,", truth)) {
-		t.Errorf("statement by right rules: exit status %d, want %d mJ\n%s%s", r.status, truth, r.out, r.err)
-	}
+	ask("statement", "--by=cluster", "--store.read=rules", "-o", "csv").has(0, fmt.Sprintf("total,TOTAL,%d,", truth))
 }
 
 // TestProve checks that the sums of samples, rules and archives are compared by account and day, and not only in
@@ -133,8 +122,8 @@ func TestProve(t *testing.T) {
 	} {
 		r := run(t, append(append([]string{"verify", "--prove", "-o", "csv", "--store.url=" + tt.url}, tt.more...), fleetTime...)...)
 		lines := strings.Split(strings.TrimSpace(r.out), "\n")[1:]
-		if r.status != tt.status || len(lines) != tt.rows || !strings.Contains(r.err, tt.want) {
-			t.Errorf("%s: exit status %d, want %d, %d rows and %q:\n%s%s", name, r.status, tt.status, tt.rows, tt.want, r.out, r.err)
+		if r.has(tt.status, tt.want); len(lines) != tt.rows {
+			t.Errorf("%s: want %d rows:\n%s", name, tt.rows, r.out)
 		}
 		for _, line := range lines {
 			if name != "a missing hour" && !strings.Contains(line, fmt.Sprintf(",%d,%d,", fleetHours, truth)) {
@@ -146,12 +135,8 @@ func TestProve(t *testing.T) {
 			t.Errorf("%s: digests %v", name, digests)
 		}
 	}
-	if r := run(t, append([]string{"verify", "--prove", "--books=" + folder, "--books=" + folder}, fleetTime...)...); r.status != 0 {
-		t.Errorf("two archives without a store: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
-	if r := run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...); r.status != 2 {
-		t.Errorf("a statement from two archives: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
+	run(t, append([]string{"verify", "--prove", "--books=" + folder, "--books=" + folder}, fleetTime...)...).has(0)
+	run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...).has(2)
 }
 
 // TestNegativeRest checks that verify rejects filed rows that charge more energy than a board used, even if all rows
@@ -160,11 +145,10 @@ func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}
 	const want = "! east, hour 2026-10-01 01:00: pods and units are charged 4.000 kWh more than the boards used\n"
-	if r := run(t, append([]string{"verify"}, args...)...); r.status != 1 || !strings.Contains(r.out, want) || strings.Count(r.out, "charged ") != 1 {
-		t.Errorf("verify: exit status %d, want %q\n%s%s", r.status, want, r.out, r.err)
+	r := run(t, append([]string{"verify"}, args...)...)
+	if r.has(1, want); strings.Count(r.out, "charged ") != 1 {
+		t.Errorf("verify lists several hours:\n%s", r.out)
 	}
 	args[2] = "--to=2026-10-01T02"
-	if r := run(t, append([]string{"statement", "--by=namespace"}, args...)...); !strings.Contains(r.out, "charged 3.000 kWh more than the boards used: run verify") {
-		t.Errorf("statement:\n%s%s", r.out, r.err)
-	}
+	run(t, append([]string{"statement", "--by=namespace"}, args...)...).has(0, "charged 3.000 kWh more than the boards used: run verify")
 }

@@ -1,7 +1,6 @@
 package ask_test
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +19,17 @@ func archived(t *testing.T, hours ...*table.Hour) string {
 	return bookstest.File(t, "csv", hours...)
 }
 
+// hourly returns consecutive hours of a cluster from the start of October. The function fill adds the contents of each
+// hour.
+func hourly(count int, fill func(n int, h *table.Hour)) (hours []*table.Hour) {
+	for n := range count {
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		fill(n, h)
+		hours = append(hours, h)
+	}
+	return hours
+}
+
 // TestWhereInArchive checks the place and the holders of a board at moments within hours, in an archive. The board
 // moves from n1 to n2 between 01:09:30 and 01:21. Pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
@@ -35,52 +45,32 @@ func TestWhereInArchive(t *testing.T) {
 		&table.Hour{GPUs: []table.GPU{gpu("n1", 60, 69), gpu("n2", 81, 119)}, Charges: []table.Charge{pod("n1", "old"), pod("n2", "new")}},
 		&table.Hour{GPUs: []table.GPU{gpu("n2", 120, 179)}, Charges: []table.Charge{pod("n2", "new"), pod("n2", "late")}})
 	for moment, want := range map[string]string{
-		"2026-10-01T00:30": "S1 present n1 2026-10-01 00:01 2026-10-01 00:30 ml/old -",
-		"2026-10-01T01:00": "S1 present n1 2026-10-01 00:01 2026-10-01 00:59 ml/old -",
-		"2026-10-01T01:08": "S1 present n1 2026-10-01 00:01 2026-10-01 01:08 ml/old -",
-		"2026-10-01T01:12": "S1 present n1 2026-10-01 00:01 2026-10-01 01:09 ml/old -",
-		"2026-10-01T01:20": "S1 silent n1 2026-10-01 00:01 2026-10-01 01:09 ml/old -",
-		"2026-10-01T01:30": "S1 present n2 2026-10-01 01:21 2026-10-01 01:30 ml/new ml/old",
-		"2026-10-01T02:00": "S1 present n2 2026-10-01 01:21 2026-10-01 01:59 ml/new ml/old",
-		"2026-10-01T03:00": "S1 present n2 2026-10-01 01:21 2026-10-01 02:59 ml/late ml/new -",
+		"2026-10-01T00:30": "present,n1,2026-10-01T00:01Z,2026-10-01T00:30Z,ml/old,",
+		"2026-10-01T01:00": "present,n1,2026-10-01T00:01Z,2026-10-01T00:59Z,ml/old,",
+		"2026-10-01T01:08": "present,n1,2026-10-01T00:01Z,2026-10-01T01:08Z,ml/old,",
+		"2026-10-01T01:12": "present,n1,2026-10-01T00:01Z,2026-10-01T01:09Z,ml/old,",
+		"2026-10-01T01:20": "silent,n1,2026-10-01T00:01Z,2026-10-01T01:09Z,ml/old,",
+		"2026-10-01T01:30": "present,n2,2026-10-01T01:21Z,2026-10-01T01:30Z,ml/new,ml/old",
+		"2026-10-01T02:00": "present,n2,2026-10-01T01:21Z,2026-10-01T01:59Z,ml/new,ml/old",
+		"2026-10-01T03:00": "present,n2,2026-10-01T01:21Z,2026-10-01T02:59Z,ml/late ml/new,",
 	} {
 		r := run(t, "where", "S1", "--books="+folder, "--at="+moment, "-o", "csv")
-		if r.status != 0 {
-			t.Fatalf("--at=%s: exit status %d\n%s%s", moment, r.status, r.out, r.err)
-		}
-		var got []string
-		for _, name := range []string{"serial", "state", "node", "since", "last_seen", "holders", "past_holders"} {
-			text := cmp.Or(column(t, r.out, name)[0], "-")
-			if strings.HasSuffix(text, ".000Z") {
-				text = strings.Replace(text[:16], "T", " ", 1)
-			}
-			got = append(got, text)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("--at=%s: got %s\nwant %s", moment, strings.Join(got, " "), want)
-		}
-		if !strings.Contains(r.err, "an archive contains hourly data") {
-			t.Errorf("--at=%s: no notice about hours: %s", moment, r.err)
-		}
+		r.has(0, "an archive contains hourly data")
+		r.lists([]string{"state", "node", "since", "last_seen", "holders", "past_holders"}, strings.ReplaceAll(want, "Z", ":00.000Z"))
 	}
-	if r := run(t, "where", "S1", "--books="+folder, "--at=2027-01-01"); r.status != 1 || !strings.Contains(r.err, "--at=2027-01-01T00:00:00Z is after now") {
-		t.Errorf("a moment after now: exit status %d\n%s%s", r.status, r.out, r.err)
-	}
+	run(t, "where", "S1", "--books="+folder, "--at=2027-01-01").has(1, "--at=2027-01-01T00:00:00Z is after now")
 }
 
 // TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. N replaces R in the
 // third hour. Q is lost, and only after three hours P replaces it. L is lost on a node with other boards, and the node
 // of S is silent.
 func TestAbsentBoards(t *testing.T) {
-	var hours []*table.Hour
-	for n := range 6 {
-		h, start := &table.Hour{}, october.Add(time.Duration(n)*time.Hour)
+	folder := bookstest.File(t, "csv", hourly(6, func(n int, h *table.Hour) {
 		add := func(serial, node, address string, from, until int) {
 			if n >= from && n < until {
-				h.GPUs = append(h.GPUs, table.GPU{
-					Node: node, UUID: "GPU-" + serial, Serial: serial, PCIBusID: address, First: start.Add(time.Minute), Last: start.Add(59 * time.Minute), Scrapes: 59,
-					DRAMUncorrectable: new(int64(1)),
-				})
+				g := present(h.Start, node, "GPU-"+serial, address, "H100")
+				g.Serial, g.DRAMUncorrectable = serial, new(int64(1))
+				h.GPUs = append(h.GPUs, g)
 			}
 		}
 		add("R", "n1", "1", 0, 2)
@@ -89,9 +79,7 @@ func TestAbsentBoards(t *testing.T) {
 		add("P", "n1", "2", 5, 6)
 		add("L", "n1", "3", 0, 2)
 		add("S", "n2", "1", 0, 2)
-		hours = append(hours, h)
-	}
-	folder := archived(t, hours...)
+	})...)
 	for serial, want := range map[string]string{"R": "replaced", "Q": "lost", "L": "lost", "S": "silent"} {
 		for _, command := range []string{"history", "where", "errors", "missing"} {
 			args := []string{command, serial, "--books=" + folder, "--to=2026-10-01T06:00", "-o", "csv"}
@@ -100,11 +88,30 @@ func TestAbsentBoards(t *testing.T) {
 			}
 			r := run(t, args...)
 			name := map[bool]string{true: "state", false: "end_event"}[command == "where" || command == "errors"]
-			states := column(t, r.out, name)
-			i := slices.Index(column(t, r.out, "serial"), serial)
+			states := r.columns(name)
+			i := slices.Index(r.columns("serial"), serial)
 			if i < 0 || states[i] != want {
 				t.Errorf("%s %s: want %s, exit status %d\n%s%s", command, serial, want, r.status, r.out, r.err)
 			}
 		}
+	}
+}
+
+// TestZoneOfErrors checks that --tz changes the times of errors only in text. On October 25, 2026, at 1 o'clock UTC,
+// clocks in Berlin are turned back from 3 to 2 o'clock, so both errors have the same local time.
+func TestZoneOfErrors(t *testing.T) {
+	var hours []*table.Hour
+	for n := range 2 {
+		start := time.Date(2026, 10, 25, n, 0, 0, 0, time.UTC)
+		g := table.GPU{Node: "n1", UUID: "GPU-1", Serial: "S1", First: start, Last: start.Add(59 * time.Minute), Scrapes: 60, XIDs: table.Counts{"79": 1}}
+		hours = append(hours, &table.Hour{Cluster: "east", Start: start, GPUs: []table.GPU{g}})
+	}
+	folder := bookstest.File(t, "csv", hours...)
+	for format, want := range map[string]string{
+		"text": "79 at 2026-10-25 02h, 79 at 2026-10-25 02h\n",
+		"json": `"xids": "79 at 2026-10-25 01h, 79 at 2026-10-25 00h"`,
+		"csv":  `,"79 at 2026-10-25 01h, 79 at 2026-10-25 00h",`,
+	} {
+		run(t, "where", "S1", "--at=2026-10-25T02", "--tz=Europe/Berlin", "-o", format, "--books="+folder).has(0, want)
 	}
 }
