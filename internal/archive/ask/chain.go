@@ -62,7 +62,7 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 		}
 		for _, r := range reports {
 			a.Rows = append(a.Rows, chainColumns.row(chainReport{r, part.Name}))
-			a.Notices = append(a.Notices, problems(r)...)
+			a.Notices = append(a.Notices, atMost(maxProblems, r.Problems, "problems of cluster "+r.Cluster, chain.Problem.String)...)
 			if q.Witness != "" && r.Published < r.Head.Sequence {
 				a.Notices = append(a.Notices, fmt.Sprintf("cluster %s: no checkpoint was published after entry %d of %d, so the removal of later entries would not be detected", r.Cluster, r.Published, r.Head.Sequence))
 			}
@@ -93,15 +93,4 @@ func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, e
 		return c, fmt.Errorf("--witness: %w", err)
 	}
 	return c, nil
-}
-
-// problems returns a notice for each problem of a cluster, up to maxProblems.
-func problems(r chain.Report) (notices []string) {
-	for i, p := range r.Problems {
-		if i == maxProblems {
-			return append(notices, fmt.Sprintf("and %d more problems of cluster %s", len(r.Problems)-i, r.Cluster))
-		}
-		notices = append(notices, p.String())
-	}
-	return notices
 }

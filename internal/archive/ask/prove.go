@@ -292,9 +292,6 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 			a.Rows = append(a.Rows, proofColumns.row(p.of(cluster)))
 		}
 	}
-	if n := len(differences) - maxDifferences; n > 0 {
-		differences = append(differences[:maxDifferences], fmt.Sprintf("and %d more differences", n))
-	}
-	a.Notices = append(a.Notices, differences...)
+	a.Notices = append(a.Notices, atMost(maxDifferences, differences, "differences", func(text string) string { return text })...)
 	return a, nil
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
@@ -29,15 +32,77 @@ const maxRefused = 5
 // these hours.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
-func refusals(all []books.Refusal) (notices []string) {
-	for i, r := range all {
-		if i == maxRefused {
-			return append(notices, fmt.Sprintf("and %d more boards in refused hours", len(all)-i))
-		}
-		of := ofCluster(r.Cluster)
-		notices = append(notices, fmt.Sprintf("hour %s%s is refused, so its energy, times and money are left out: board %s, %v", stamp(r.Hour), of, cmp.Or(r.Board.Serial, r.Board.UUID), r.Board))
+func refusals(all []books.Refusal) []string {
+	return atMost(maxRefused, all, "boards in refused hours", func(r books.Refusal) string {
+		return fmt.Sprintf("hour %s%s is refused, so its energy, times and money are left out: board %s, %v", stamp(r.Hour), ofCluster(r.Cluster), cmp.Or(r.Board.Serial, r.Board.UUID), r.Board)
+	})
+}
+
+// atMost returns a notice about each of the first values, and a notice that counts the other values.
+func atMost[V any](limit int, all []V, others string, notice func(V) string) (notices []string) {
+	for _, v := range all[:min(limit, len(all))] {
+		notices = append(notices, notice(v))
+	}
+	if more := len(all) - limit; more > 0 {
+		notices = append(notices, fmt.Sprintf("and %d more %s", more, others))
 	}
 	return notices
+}
+
+// reader reads the books for a question. It remembers the refusals that it finds.
+type reader struct {
+	books.Source
+	limit int // maximum number of sums of charges; 0 means no limit
+	known map[refusalKey]books.Refusal
+}
+
+// refusalKey identifies a board in a refused hour.
+type refusalKey struct {
+	cluster, node, uuid string
+	hour                time.Time
+}
+
+func newReader(source books.Source) *reader {
+	return &reader{Source: source, known: make(map[refusalKey]books.Refusal)}
+}
+
+func (r *reader) add(all []books.Refusal) {
+	for _, refusal := range all {
+		key := refusalKey{refusal.Cluster, refusal.Board.Node, refusal.Board.UUID, refusal.Hour.UTC()}
+		if _, known := r.known[key]; !known {
+			r.known[key] = refusal
+		}
+	}
+}
+
+// refusals returns the refusals that were found, sorted by cluster, hour and board.
+func (r *reader) refusals() []books.Refusal {
+	all := slices.Collect(maps.Values(r.known))
+	books.SortRefusals(all)
+	return all
+}
+
+// Statement implements [books.Source].
+func (r *reader) Statement(ctx context.Context, of books.Query) (*books.Statement, error) {
+	of.Limit = r.limit
+	st, err := r.Source.Statement(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	r.add(st.Refusals)
+	return st, nil
+}
+
+// Rows implements [books.Source].
+func (r *reader) Rows(ctx context.Context, of books.Query) iter.Seq2[books.Row, error] {
+	return func(yield func(books.Row, error) bool) {
+		for row, err := range r.Source.Rows(ctx, of) {
+			r.add(row.Refusals())
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
 }
 
 // period returns the period that the question covers. It ends with a full hour: now, or the hour that contains --at.

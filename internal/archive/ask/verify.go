@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
@@ -254,20 +255,16 @@ func (c *check) wrong() (wrong int64) {
 const maxPods = 20
 
 // unknownPods lists the pods that no series of their cluster names.
-func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []string) {
-	for i, p := range pods {
+func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
+	for _, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
 			c.pods++
 		}
-		switch {
-		case i < maxPods:
-			notices = append(notices, fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
-				p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours))
-		case i == maxPods:
-			notices = append(notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
-		}
 	}
-	return notices
+	return atMost(maxPods, pods, "unknown pods", func(p books.UnknownPod) string {
+		return fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
+			p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours)
+	})
 }
 
 // maxUncounted is the maximum number of boards with uncounted energy that are listed.
@@ -275,22 +272,18 @@ const maxUncounted = 3
 
 // uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the highest bounds.
 // Books with such energy are not incomplete.
-func uncounted(boards []books.Uncounted, checks map[string]*check) (notices []string) {
+func uncounted(boards []books.Uncounted, checks map[string]*check) []string {
 	sums := make(map[string]int64)
-	for i, b := range boards {
+	for _, b := range boards {
 		sums[b.Cluster] += b.Energy
-		switch {
-		case i < maxUncounted:
-			notices = append(notices, fmt.Sprintf("board %s on node %s of %s: up to %.3f kWh are uncounted because of resets, rejected readings or gaps",
-				cmp.Or(b.Serial, b.UUID), b.Node, name(b.Cluster), float64(b.Energy)/3.6e9))
-		case i == maxUncounted:
-			notices = append(notices, fmt.Sprintf("and %d more boards with uncounted energy", len(boards)-i))
-		}
 	}
 	for _, c := range checks {
 		c.uncounted = new(sums[c.cluster])
 	}
-	return notices
+	return atMost(maxUncounted, boards, "boards with uncounted energy", func(b books.Uncounted) string {
+		return fmt.Sprintf("board %s on node %s of %s: up to %.3f kWh are uncounted because of resets, rejected readings or gaps",
+			cmp.Or(b.Serial, b.UUID), b.Node, name(b.Cluster), float64(b.Energy)/3.6e9)
+	})
 }
 
 // maxRanges is the maximum number of ranges of hours that are listed.
@@ -301,25 +294,19 @@ func missingHours(of books.Query, hours map[time.Time]int64) string {
 }
 
 // ranges returns the selected hours of a period as text.
-func ranges(from, until time.Time, selected func(time.Time) bool) (text string) {
-	n := 0
-	for at := from; at.Before(until); {
-		if !selected(at) {
+func ranges(from, until time.Time, selected func(time.Time) bool) string {
+	var all []string
+	for at := from; at.Before(until); at = at.Add(time.Hour) {
+		start := at
+		for at.Before(until) && selected(at) {
 			at = at.Add(time.Hour)
-			continue
 		}
-		end := at
-		for end.Before(until) && selected(end) {
-			end = end.Add(time.Hour)
+		if start.Before(at) {
+			all = append(all, start.Format("2006-01-02T15")+" to "+at.Format("2006-01-02T15"))
 		}
-		if n++; n > maxRanges {
-			return text + " and more"
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += at.Format("2006-01-02T15") + " to " + end.Format("2006-01-02T15")
-		at = end
 	}
-	return text
+	if len(all) > maxRanges {
+		return strings.Join(all[:maxRanges], ", ") + " and more"
+	}
+	return strings.Join(all, ", ")
 }
