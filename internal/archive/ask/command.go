@@ -34,13 +34,13 @@ type command struct {
 }
 
 func at(fs *flag.FlagSet, o *options) {
-	fs.TextVar(&o.At, "at", moment{}, "`time` of the question in UTC; default is now")
+	fs.Func("at", "`time` of the question in UTC; default is now", o.At.set)
 }
 
 func money(fs *flag.FlagSet, o *options) { o.Factors.Register(fs) }
 
 func ofMonth(fs *flag.FlagSet, o *options) {
-	fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the last full month")
+	fs.Func("month", "`month` in UTC such as 2026-10; default is the last full month", o.Month.set)
 }
 
 func rma(fs *flag.FlagSet, o *options) {
@@ -92,7 +92,7 @@ func commands() []command {
 		}, {
 			name: "capacity", reach: clusterReach, details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age, or failures", since: capacityDays,
 			extra: func(fs *flag.FlagSet, o *options) {
-				fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the time until now")
+				fs.Func("month", "`month` in UTC such as 2026-10; default is the time until now", o.Month.set)
 				fs.BoolVar(&o.Age, "age", false, "count boards, and lost or replaced boards, by their age since the purchase in --assets, or since their first hour")
 				fs.BoolVar(&o.Failures, "failures", false, "count boards that failed, by model, chassis slot and age")
 			}, answer: (*question).capacity,

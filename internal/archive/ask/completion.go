@@ -69,12 +69,8 @@ func Completion(w io.Writer, shell, program string) error {
 				fmt.Fprintf(&cases, "complete -c %s -n '__fish_seen_subcommand_from %s' %s %s -r\n", program, c.name, option, f.Name)
 			})
 		}
-		words := strings.Join(c.flagWords(), " ")
-		switch shell {
-		case "bash":
-			fmt.Fprintf(&cases, "\t\t%s) words=%q ;;\n", c.name, words)
-		case "zsh":
-			fmt.Fprintf(&cases, "\t\t%s) words_=%q ;;\n", c.name, words)
+		if variable := map[string]string{"bash": "words", "zsh": "words_"}[shell]; variable != "" {
+			fmt.Fprintf(&cases, "\t\t%s) %s=%q ;;\n", c.name, variable, strings.Join(c.flagWords(), " "))
 		}
 	}
 	function := "_" + strings.NewReplacer("-", "_", " ", "_").Replace(program)

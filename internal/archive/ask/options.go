@@ -69,9 +69,9 @@ type options struct {
 
 type moment struct{ time.Time }
 
-func (m *moment) UnmarshalText(text []byte) error {
+func (m *moment) set(text string) error {
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15", "2006-01-02T15:04", "2006-01-02T15:04Z", "2006-01-02 15:04", time.RFC3339} {
-		if at, err := time.Parse(layout, string(text)); err == nil {
+		if at, err := time.Parse(layout, text); err == nil {
 			m.Time = at.UTC()
 			return nil
 		}
@@ -79,28 +79,14 @@ func (m *moment) UnmarshalText(text []byte) error {
 	return errors.New("must be a time in UTC such as 2026-11-01 or 2026-11-01T15:30")
 }
 
-func (m moment) MarshalText() ([]byte, error) {
-	if m.IsZero() {
-		return nil, nil
-	}
-	return []byte(m.Format(time.RFC3339)), nil
-}
-
 // month is the value of a flag that sets a month, stored as the start of the month in UTC.
 type month struct{ time.Time }
 
-func (m *month) UnmarshalText(text []byte) (err error) {
-	if m.Time, err = time.Parse("2006-01", string(text)); err != nil {
+func (m *month) set(text string) (err error) {
+	if m.Time, err = time.Parse("2006-01", text); err != nil {
 		return errors.New("must be a month such as 2026-10")
 	}
 	return nil
-}
-
-func (m month) MarshalText() ([]byte, error) {
-	if m.IsZero() {
-		return nil, nil
-	}
-	return []byte(m.Format("2006-01")), nil
 }
 
 // period is the value of a flag that sets a duration. Its unit may be d, for days.
@@ -130,19 +116,10 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// archives is the value of the flag --books. For verify --prove, the flag can be repeated.
-type archives struct{ *options }
-
-func (a archives) String() string {
-	if a.options == nil {
-		return ""
-	}
-	return a.Books
-}
-
-func (a archives) Set(place string) error {
-	a.archives = append(a.archives, place)
-	a.Books = a.archives[0]
+// addBooks sets the flag --books, which can be repeated for verify --prove.
+func (o *options) addBooks(place string) error {
+	o.archives = append(o.archives, place)
+	o.Books = o.archives[0]
 	return nil
 }
 
@@ -154,7 +131,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.Var(archives{o}, "books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store")
+	fs.Func("books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store", o.addBooks)
 	fs.String("mysql.password-file", "", "`file` with the password for the user in --books=mysql://…")
 	new(files.S3).RegisterStore(fs)
 	o.Store.Register(fs)
@@ -168,8 +145,8 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
 	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` for times in text, such as Europe/Berlin")
 	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team; used if charges are read from a store, without --books")
-	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
-	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
+	fs.Func("from", "start `time` in UTC; default is --since before the end", o.From.set)
+	fs.Func("to", "end `time` in UTC; default is now", o.To.set)
 	fs.TextVar(&o.Since, "since", o.Since, "length of the `time` range to read, which ends at --to")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")

@@ -70,9 +70,6 @@ func (e InvalidError) Unwrap() error { return e.error }
 // repair the file.
 type settingsError struct{ error }
 
-// Unwrap returns the wrapped error.
-func (e settingsError) Unwrap() error { return e.error }
-
 // readerFlags contains the flags that readers of pages can set. All other flags select files, books or stores on the
 // server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
