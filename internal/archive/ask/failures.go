@@ -135,7 +135,6 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 		all.recorded = found.Recorded
 		return all, nil
 	}
-	lowest := make(map[string][]*int64) // lowest lifetime errors in each place
 	for row, err := range q.source.Rows(ctx, of) {
 		if err != nil {
 			return nil, err
@@ -145,37 +144,24 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 		if i < 0 {
 			i = len(all.places[g.UUID])
 			all.places[g.UUID] = append(all.places[g.UUID], books.Fault{Place: *g})
-			lowest[g.UUID] = append(lowest[g.UUID], nil)
 		}
-		lowest[g.UUID][i] = addFault(&all.places[g.UUID][i], g, lowest[g.UUID][i])
-		if recordsFaults(g) {
+		addFault(&all.places[g.UUID][i], g)
+		if g.RecoveryAction != "" || g.DRAMUncorrectable != nil || g.SRAMUncorrectable != nil || g.LifetimeUncorrectable != nil {
 			all.recorded[g.UUID] = true
 		}
 	}
 	return all, nil
 }
 
-func recordsFaults(g *table.GPU) bool {
-	return g.RecoveryAction != "" || g.DRAMUncorrectable != nil || g.SRAMUncorrectable != nil || g.LifetimeUncorrectable != nil
-}
-
-// addFault adds an hour of a GPU. It returns the lowest number of lifetime errors so far.
-func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
+// addFault adds an hour of a GPU to a fault. The place in the fault contains the lowest number of lifetime errors.
+func addFault(f *books.Fault, g *table.GPU) {
+	lowest, now := &f.Place.LifetimeUncorrectable, g.LifetimeUncorrectable
+	grown := *lowest != nil && now != nil && *now > **lowest
 	f.Action = f.Action || !slices.Contains([]string{"", "none"}, g.RecoveryAction)
-	f.Uncorrectable = f.Uncorrectable || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
-	return addLifetime(f, g.LifetimeUncorrectable, lowest)
-}
-
-// addLifetime adds the lifetime errors in an hour. It returns the lowest number of lifetime errors so far.
-func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
-	switch {
-	case now == nil:
-		return lowest
-	case lowest == nil:
-		return now
+	f.Uncorrectable = f.Uncorrectable || grown || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
+	if now != nil && !grown {
+		*lowest = now
 	}
-	f.Uncorrectable = f.Uncorrectable || *now > *lowest
-	return new(min(*now, *lowest))
 }
 
 // unrecorded returns the number of GPUs without error counts. It counts GPUs that have an hour at or after the given

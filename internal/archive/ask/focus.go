@@ -32,6 +32,26 @@ var (
 	}
 )
 
+// exports contains a function for each format that another system reads.
+var exports = map[string]func(*question, context.Context) (print.Answer, error){
+	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
+	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
+	"focus-1.2":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, false) },
+	"impact-framework": (*question).impact,
+}
+
+// export answers in a format that another system reads: as CSV, or as JSON with -o json.
+func (q *question) export(ctx context.Context) (print.Answer, error) {
+	write, ok := exports[q.Format]
+	if !ok {
+		return print.Answer{}, Invalid(fmt.Errorf("--format=%s: must be focus (1.3), focus-1.2 or impact-framework", q.Format))
+	}
+	return write(q, ctx)
+}
+
+// detailColumns contains the columns of charges that these formats need.
+var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}
+
 // allocationMethod names the method that splits energy (see docs/energy.md).
 const allocationMethod = "gpuledger-energy-1"
 
@@ -67,10 +87,9 @@ type origin struct {
 // part is the share of a pod or unit in an origin. A part with a reason is the unattributed share.
 type part struct {
 	origin
-	sku                                                  sku
-	namespace, pod, podUID, kind, workload, team, reason string
-	manager, unit, user, queue, clusterQueue, labels     string
-	quantity                                             float64
+	sku      sku
+	owner    table.Charge // first charge of the part
+	quantity float64
 }
 
 // focus answers with a FOCUS row for each GPU, day, price and pod or unit. If split is set, each row is an allocated
@@ -136,7 +155,7 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 			o := origin{c.Hour.Truncate(day), c.Cluster, c.Node, c.UUID, c.Serial, c.Model, s.id, price}
 			k := key{o, c.Namespace, c.Pod, c.PodUID, c.Manager, c.Unit, c.Reason}
 			if known[k] == nil {
-				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels, 0}
+				known[k] = &part{o, s, c, 0}
 				parts = append(parts, known[k])
 			}
 			known[k].quantity += quantity
@@ -145,8 +164,8 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int {
 		return cmp.Or(a.day.Compare(b.day), cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.id, b.id),
-			cmp.Compare(a.price, b.price), cmp.Compare(a.reason, b.reason), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.podUID, b.podUID),
-			cmp.Compare(a.manager, b.manager), cmp.Compare(a.unit, b.unit))
+			cmp.Compare(a.price, b.price), cmp.Compare(a.owner.Reason, b.owner.Reason), cmp.Compare(a.owner.Namespace, b.owner.Namespace), cmp.Compare(a.owner.Pod, b.owner.Pod),
+			cmp.Compare(a.owner.PodUID, b.owner.PodUID), cmp.Compare(a.owner.Manager, b.owner.Manager), cmp.Compare(a.owner.Unit, b.owner.Unit))
 	})
 	return parts, totals
 }
@@ -159,13 +178,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	month := time.Date(p.day.Year(), p.day.Month(), 1, 0, 0, 0, 0, time.UTC)
 	account := cmp.Or(p.cluster, "default")
 	cost := p.price * p.quantity
-	begin, end := p.day, p.day.Add(day)
-	if begin.Before(of.From) {
-		begin = of.From
-	}
-	if end.After(of.Until) {
-		end = of.Until
-	}
+	begin, end := later(p.day, of.From), earlier(p.day.Add(day), of.Until)
 	values := map[string]any{
 		"BilledCost": cost, "ContractedCost": cost, "EffectiveCost": cost, "ListCost": cost,
 		"BillingAccountId": account, "BillingAccountName": account, "BillingCurrency": currency,
@@ -180,13 +193,17 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 		"ServiceCategory": "Compute", "ServiceName": "GPU fleet", "ServiceSubcategory": "Containers",
 	}
 	place := map[string]string{"cluster": p.cluster, "node": p.node, "serial": p.serial, "model": p.model}
-	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team, "manager": p.manager, "unit": p.unit, "user": p.user, "queue": p.queue, "cluster_queue": p.clusterQueue}
-	maps.Copy(who, labelsOf(p.labels))
+	c := &p.owner
+	who := map[string]string{
+		"namespace": c.Namespace, "pod": c.Pod, "workload_kind": c.WorkloadKind, "workload": c.WorkloadName, "team": c.Team, "manager": c.Manager, "unit": c.Unit, "user": c.Username,
+		"queue": c.Queue, "cluster_queue": c.ClusterQueue,
+	}
+	maps.Copy(who, labelsOf(c.Labels))
 	if !split {
 		maps.Copy(place, who)
-		place["reason"] = p.reason
-		if p.namespace != "" {
-			values["SubAccountId"], values["SubAccountName"] = p.namespace, p.namespace
+		place["reason"] = c.Reason
+		if c.Namespace != "" {
+			values["SubAccountId"], values["SubAccountName"] = c.Namespace, c.Namespace
 		}
 	}
 	values["Tags"] = tags(place)
@@ -198,9 +215,9 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 		}
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
 		values["AllocatedMethodDetails"] = string(details) // encoding a map of texts and numbers returns no error
-		if p.reason == "" {
-			name := owner(p.namespace, p.pod, p.manager, p.unit)
-			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, name), name
+		if c.Reason == "" {
+			name := owner(c.Namespace, c.Pod, c.Manager, c.Unit)
+			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(c.PodUID, name), name
 			values["AllocatedTags"] = tags(who)
 		}
 	}
