@@ -83,7 +83,7 @@ func recorded(g *table.GPU) bool {
 // boards with errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
-	found, notices, err := q.boardsWithErrors(ctx, of)
+	found, notices, err := q.find(ctx, of)
 	if err != nil {
 		return print.Answer{}, err
 	}
@@ -118,24 +118,13 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	if len(q.names) == 0 {
 		found = []named{{uuids: slices.Collect(maps.Keys(sums))}}
 	}
-	var rows []*listed
-	for _, n := range found {
-		rows = append(rows, q.listed(n, current, of.Until)...)
-	}
+	rows := q.listed(found, current, of.Until)
 	for _, l := range rows {
 		l.errors = new(sums[l.UUID])
 	}
 	a := q.titled(errorsColumns.answer(rows...))
 	a.Notices = append(notices, unknown...)
 	return a, nil
-}
-
-// boardsWithErrors returns the boards that the question names, or nil for all boards.
-func (q *question) boardsWithErrors(ctx context.Context, of books.Query) ([]named, []string, error) {
-	if len(q.names) == 0 {
-		return nil, nil, nil
-	}
-	return q.find(ctx, of)
 }
 
 // sumErrors adds up the errors of boards, by UUID.

@@ -37,11 +37,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	var rows []*listed
-	for _, n := range found {
-		rows = append(rows, q.listed(n, all, of.Until)...)
-	}
-	a := q.titled(historyColumns.answer(rows...))
+	a := q.titled(historyColumns.answer(q.listed(found, all, of.Until)...))
 	a.Notices = notices
 	return withoutZeros(a), nil
 }

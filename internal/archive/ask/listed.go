@@ -19,14 +19,18 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards that have a given name. The same board is returned for each of its stays in all.
-func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
-	if n.unknown != nil {
-		return []*listed{n.unlisted()}
-	}
-	for _, s := range all {
-		if n.has(s) {
-			boards = append(boards, &listed{n.name, s, q.assets.Of(s.Serial), state(s, until), new(detail), &s.GPU})
+// listed returns the boards that have one of the given names. all contains stays; a board is returned once
+// for each of its names and stays.
+func (q *question) listed(names []named, all []*Stay, until time.Time) (boards []*listed) {
+	for _, n := range names {
+		if n.unknown != nil {
+			boards = append(boards, n.unlisted())
+			continue
+		}
+		for _, s := range all {
+			if n.has(s) {
+				boards = append(boards, &listed{n.name, s, q.assets.Of(s.Serial), state(s, until), new(detail), &s.GPU})
+			}
 		}
 	}
 	return boards

@@ -60,42 +60,28 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// bounds returns the first and the last filed hour. If only one hour is filed, it returns this hour.
-func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Time, err error) {
-	for h, err := range q.source.Hours(ctx, of) {
-		if err != nil {
-			return nil, err
-		}
-		hours = append(hours, h.Hour)
-		break
-	}
-	if len(hours) == 0 {
-		return nil, nil
-	}
+// lastFiled returns the last filed hour, or zero if no hour is filed. It reads a growing part of the period, which ends at
+// the end of the period.
+func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Time, err error) {
 	for length := time.Hour; ; length *= 4 {
-		part, last := of, time.Time{}
-		if from := of.Until.Add(-length).Truncate(time.Hour); from.After(hours[0]) {
-			part.From = from
-		}
+		part := of
+		part.From = later(of.From, of.Until.Add(-length).Truncate(time.Hour))
 		for h, err := range q.source.Hours(ctx, part) {
 			if err != nil {
-				return nil, err
+				return last, err
 			}
 			last = h.Hour
 		}
-		switch {
-		case last.Equal(hours[0]):
-			return hours, nil
-		case !last.IsZero():
-			return append(hours, last), nil
+		if !last.IsZero() || part.From.Equal(of.From) {
+			return last, nil
 		}
 	}
 }
 
 // gone returns the UUIDs of boards that are in no place in the last filed hour, sorted.
 func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
-	hours, err := q.bounds(ctx, of)
-	if err != nil || len(hours) == 0 {
+	hour, err := q.lastFiled(ctx, of)
+	if err != nil || hour.IsZero() {
 		return nil, err
 	}
 	known, err := q.source.Boards(ctx, of)
@@ -103,8 +89,7 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 		return nil, err
 	}
 	last := of
-	last.From = hours[len(hours)-1]
-	last.Until = earlier(last.From.Add(time.Hour), of.Until)
+	last.From, last.Until = hour, earlier(hour.Add(time.Hour), of.Until)
 	there, err := q.source.Boards(ctx, last)
 	if err != nil {
 		return nil, err

@@ -110,9 +110,12 @@ type named struct {
 	asset       factors.Asset // asset that is suggested for an unknown name
 }
 
-// find returns the boards of each name in the question, and notices about ambiguous names. A question with only one
-// name fails if the name is unknown.
+// find returns the boards of each name in the question, and notices about ambiguous names. If the
+// question has only one name, the name must be known. If it has no names, find returns nil.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
+	if len(q.names) == 0 {
+		return nil, nil, nil
+	}
 	for _, name := range q.names {
 		all = append(all, named{name: name, value: cmp.Or(q.assets.SerialOf(name), name)})
 	}

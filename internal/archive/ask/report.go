@@ -111,15 +111,13 @@ func faults(all []*Stay) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "node", Title: "NODE"}, {Name: "xid", Title: "XID"}, {Name: "count", Title: "COUNT", Kind: print.Count},
 	}}
+	var sum table.GPU
 	for _, s := range all {
 		for _, g := range s.XIDHours {
 			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
 				a.Rows = append(a.Rows, []any{g.Hour, g.Node, code, g.XIDs[code]})
 			}
 		}
-	}
-	var sum table.GPU
-	for _, s := range all {
 		sum.Losses += s.Losses
 		sum.RemappedCorrectable += s.RemappedCorrectable
 		sum.RemappedUncorrectable += s.RemappedUncorrectable

@@ -61,11 +61,10 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	if err != nil {
 		return print.Answer{}, err
 	}
-	var boards []*listed
+	boards := q.listed(found, current, of.Until)
 	var elsewhere []string
 	for _, n := range found {
-		there := q.listed(n, current, of.Until)
-		if boards = append(boards, there...); len(there) == 0 {
+		if n.unknown == nil && !slices.ContainsFunc(current, n.has) {
 			elsewhere = append(elsewhere, fmt.Sprintf("the %d boards of %s are elsewhere now: see their history", len(n.uuids), n.name))
 		}
 	}
