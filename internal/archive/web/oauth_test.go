@@ -178,9 +178,14 @@ func (b *browser) get(t *testing.T, page string, header http.Header) (status int
 // podsPage lists the pods of each team in the random books.
 const podsPage = "/statement/2026-10?by=team,pod&o=csv"
 
-// sees checks that a response contains the pods of the given teams, and no names of other teams.
-func sees(t *testing.T, body string, teams ...string) {
+// sees requests a page, and checks its status. The page must contain the pods of the given teams and no names of other
+// teams.
+func (b *browser) sees(t *testing.T, page string, header http.Header, status int, teams ...string) {
 	t.Helper()
+	got, body := b.get(t, page, header.Clone())
+	if got != status {
+		t.Errorf("status %d, want %d:\n%s", got, status, body)
+	}
 	for _, team := range []string{"a", "b", "c", "d"} {
 		want := strings.Contains(strings.Join(teams, ""), team)
 		for _, mark := range marksOf([]string{team}) {
@@ -214,11 +219,7 @@ func TestOAuth2Proxy(t *testing.T) {
 	for login, teams := range map[string][]string{"alice": {"a"}, "bob": {"b"}, "both": {"a", "b"}, "carol": {"a", "b", "c", "d"}} {
 		t.Run(login, func(t *testing.T) {
 			b := o.open(t, login)
-			status, body := b.get(t, o.proxy+podsPage, nil)
-			if status != http.StatusOK {
-				t.Fatalf("status %d:\n%s", status, body)
-			}
-			sees(t, body, teams...)
+			b.sees(t, o.proxy+podsPage, nil, http.StatusOK, teams...)
 			if b.expires < 7*time.Hour || b.expires > 8*time.Hour {
 				t.Errorf("the session expires in %s, docs/web.md documents 8 hours", b.expires)
 			}
@@ -228,40 +229,21 @@ func TestOAuth2Proxy(t *testing.T) {
 		t.Run("alice with "+name, func(t *testing.T) {
 			b := o.open(t, "alice")
 			b.get(t, o.proxy+podsPage, nil)
-			status, body := b.get(t, o.proxy+podsPage, header.Clone())
-			if name == "hop by hop" {
-				if status != http.StatusForbidden {
-					t.Errorf("status %d, want 403: the proxy removes its own header", status)
-				}
-				sees(t, body)
+			if name == "hop by hop" { // the proxy removes its own header
+				b.sees(t, o.proxy+podsPage, header, http.StatusForbidden)
 				return
 			}
-			if status != http.StatusOK {
-				t.Errorf("status %d", status)
-			}
-			sees(t, body, "a")
+			b.sees(t, o.proxy+podsPage, header, http.StatusOK, "a")
 		})
 		t.Run("no login with "+name, func(t *testing.T) {
-			status, body := o.open(t, "").get(t, o.proxy+podsPage, header.Clone())
-			if status != http.StatusUnauthorized {
-				t.Errorf("status %d, want 401 from the issuer", status)
-			}
-			sees(t, body)
+			o.open(t, "").sees(t, o.proxy+podsPage, header, http.StatusUnauthorized) // from the issuer
 		})
 		t.Run("without the proxy with "+name, func(t *testing.T) {
-			status, body := o.open(t, "alice").get(t, o.archive+podsPage, header.Clone())
-			if status != http.StatusForbidden {
-				t.Errorf("status %d, want 403", status)
-			}
-			sees(t, body)
+			o.open(t, "alice").sees(t, o.archive+podsPage, header, http.StatusForbidden)
 		})
 	}
 	t.Run("user without a group", func(t *testing.T) {
-		status, body := o.open(t, "eve").get(t, o.proxy+podsPage, nil)
-		if status != http.StatusForbidden {
-			t.Errorf("status %d, want 403", status)
-		}
-		sees(t, body)
+		o.open(t, "eve").sees(t, o.proxy+podsPage, nil, http.StatusForbidden)
 	})
 }
 
@@ -286,6 +268,5 @@ func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")
 	b.get(t, o.proxy+podsPage, nil)
-	_, body := b.get(t, o.proxy+podsPage, forged["other group"].Clone())
-	sees(t, body, "a", "b", "c", "d")
+	b.sees(t, o.proxy+podsPage, forged["other group"], http.StatusOK, "a", "b", "c", "d")
 }

@@ -1,20 +1,15 @@
 package web_test
 
 import (
-	"context"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
-	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 // hostile contains labels that could add elements to a page.
@@ -72,14 +67,9 @@ func TestHostile(t *testing.T) {
 // TestPolicy checks that a page loads only its style sheet, and contains no inline styles or scripts.
 func TestPolicy(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
-	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/nothing/at/all", "/where/none"} {
+	get(t, h, "/nothing/at/all").has(http.StatusNotFound)
+	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/where/none"} {
 		r := get(t, h, page)
-		if page == "/nothing/at/all" {
-			if r.Code != http.StatusNotFound {
-				t.Errorf("%s: status %d", page, r.Code)
-			}
-			continue
-		}
 		if policy := r.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'; style-src 'self';") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", page, policy)
 		}
@@ -93,9 +83,7 @@ func TestPolicy(t *testing.T) {
 	if policy := report.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "style-src 'sha256-") || !strings.Contains(report.Body.String(), "<style>") {
 		t.Errorf("the report: policy %q", policy)
 	}
-	if sheet := get(t, h, "/style.css"); sheet.Code != http.StatusOK || !strings.Contains(sheet.Body.String(), "prefers-color-scheme: dark") {
-		t.Errorf("style sheet: status %d", sheet.Code)
-	}
+	get(t, h, "/style.css").has(http.StatusOK, "prefers-color-scheme: dark")
 }
 
 // TestSearch checks which page the search opens for each kind of name.
@@ -110,16 +98,9 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%q: status %d, location %q, want %q\n%s", name, r.Code, location, want, r.Body)
 			continue
 		}
-		if page := get(t, h, "/"+want); page.Code != http.StatusOK {
-			t.Errorf("%s: status %d", want, page.Code)
-		}
+		get(t, h, "/"+want).has(http.StatusOK)
 	}
-	prefix := get(t, h, "/search?q=16539240231")
-	for _, serial := range []string{"1653924023101", "1653924023102"} {
-		if prefix.Code != http.StatusNotFound || !strings.Contains(prefix.Body.String(), `search?q=`+serial) {
-			t.Errorf("first digits: status %d\n%s", prefix.Code, prefix.Body)
-		}
-	}
+	get(t, h, "/search?q=16539240231").has(http.StatusNotFound, "search?q=1653924023101", "search?q=1653924023102")
 }
 
 // TestList pastes a list of names, and checks the places that the page and the CSV contain. It also checks the maximum
@@ -155,60 +136,36 @@ func TestParameters(t *testing.T) {
 		"/statement?books=/etc", "/statement?config=/etc/passwd", "/statement?prices=/etc/passwd", "/statement?assets=/etc/passwd", "/statement?store.url=http://127.0.0.1", "/where/n1?names=/etc/passwd",
 		"/statement?by=team&by=node", "/statement?month=2026-13", "/statement/october", "/moves/october", "/statement?month=2026-10&since=7d", "/statement/2026-10?o=pdf", "/ran", "/?q=1", "/verify?prove=true", "/statement/2027-01",
 	} {
-		if r := get(t, h, page); r.Code != http.StatusBadRequest {
-			t.Errorf("%s: status %d, want 400\n%s", page, r.Code, r.Body)
-		}
+		get(t, h, page).has(http.StatusBadRequest)
 	}
 	for _, name := range []string{"--books=x", "-", "-o", "--"} {
-		if r := get(t, h, "/where/"+url.PathEscape(name)); r.Code != http.StatusNotFound {
-			t.Errorf("name %q: status %d, want 404\n%s", name, r.Code, r.Body)
-		}
+		get(t, h, "/where/"+url.PathEscape(name)).has(http.StatusNotFound)
 	}
 }
 
 // TestServed checks the pages on the HTTP server that all programs share: a relative redirect, a list, and the header
 // of the proxy.
 func TestServed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	address := l.Addr().String()
-	check(t, l.Close())
-	config := serve.Config{ListenAddresses: []string{address}, MaxConnections: 10, MaxRequests: 4}
-	server := serve.New(config, slog.New(slog.DiscardHandler))
-	server.Receive(web.SearchPath)
-	server.Keep("x-forwarded-groups")
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	h := pages(t, scoped(t, strings.Replace(scopes, "10.0.0.0/8", "127.0.0.0/8", 1)), archive(t, nil))
-	go func() { ended <- server.Run(ctx, h) }()
-	defer func() { stop(); check(t, <-ended) }()
-	do := func(r *http.Request) (status int, body string) {
+	address := served(t, pages(t, scoped(t, strings.Replace(scopes, "10.0.0.0/8", "127.0.0.0/8", 1)), archive(t, nil)))
+	do := func(method, path, group string, body url.Values) (status int, text string) {
 		t.Helper()
-		for began := time.Now(); ; {
-			response, err := http.DefaultClient.Do(r)
-			if err != nil && time.Since(began) < time.Minute {
-				continue // the server may not listen yet
-			}
-			check(t, err)
-			defer response.Body.Close()
-			text, err := io.ReadAll(response.Body)
-			check(t, err)
-			return response.StatusCode, string(text)
-		}
-	}
-	request := func(method, path, group string, body url.Values) *http.Request {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body.Encode()))
 		check(t, err)
 		r.Header.Set("X-Forwarded-Groups", group)
-		return r
+		response, err := http.DefaultClient.Do(r)
+		check(t, err)
+		defer response.Body.Close()
+		all, err := io.ReadAll(response.Body)
+		check(t, err)
+		return response.StatusCode, string(all)
 	}
-	if status, body := do(request(http.MethodGet, "/search?q=1653924023101", "finance", nil)); status != http.StatusOK || !strings.Contains(body, "<h1>Board 1653924023101</h1>") {
+	if status, body := do(http.MethodGet, "/search?q=1653924023101", "finance", nil); status != http.StatusOK || !strings.Contains(body, "<h1>Board 1653924023101</h1>") {
 		t.Errorf("search: status %d\n%s", status, body)
 	}
-	if status, _ := do(request(http.MethodGet, "/", "guests", nil)); status != http.StatusForbidden {
+	if status, _ := do(http.MethodGet, "/", "guests", nil); status != http.StatusForbidden {
 		t.Errorf("an unknown group: status %d", status)
 	}
-	if status, body := do(request(http.MethodPost, "/search", "finance", url.Values{"q": {"1653924023101 1653924023102"}})); status != http.StatusOK || strings.Count(body, "<tr>") != 3 {
+	if status, body := do(http.MethodPost, "/search", "finance", url.Values{"q": {"1653924023101 1653924023102"}}); status != http.StatusOK || strings.Count(body, "<tr>") != 3 {
 		t.Errorf("list: status %d\n%s", status, body)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
+	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/test/fatal"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 var check = fatal.If
@@ -93,10 +96,14 @@ func settings(t *testing.T) string {
 // pages serves the pages of an archive.
 func pages(t *testing.T, c web.Config, path string) http.Handler {
 	t.Helper()
+	return pagesOf(t, c, func(ctx context.Context) (books.Source, error) { return books.OpenSQLite(ctx, path) })
+}
+
+// pagesOf returns a site that serves the pages of books.
+func pagesOf(t *testing.T, c web.Config, open func(context.Context) (books.Source, error)) http.Handler {
+	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	library := &ask.Library{
-		Open: func(ctx context.Context) (books.Source, error) { return books.OpenSQLite(ctx, path) }, Label: "--sqlite", Config: c.Settings, Now: func() time.Time { return now },
-	}
+	library := &ask.Library{Open: open, Label: "--sqlite", Config: c.Settings, Now: func() time.Time { return now }}
 	s, err := web.New(c, []*ask.Library{library}, func() map[string]string { return map[string]string{"alice": "", "carol": ""} }, slog.New(slog.DiscardHandler))
 	check(t, err)
 	mux := http.NewServeMux()
@@ -104,11 +111,60 @@ func pages(t *testing.T, c web.Config, path string) http.Handler {
 	return mux
 }
 
-func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+// served serves pages through the HTTP server that all programs share, and returns the URL of the server.
+func served(t *testing.T, h http.Handler) (url string) {
 	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-	return w
+	address := program.AddressFor(t)
+	server := serve.New(serve.Config{ListenAddresses: []string{address}, MaxConnections: 10, MaxRequests: 4}, slog.New(slog.DiscardHandler))
+	server.Receive(web.SearchPath)
+	server.Keep("x-forwarded-groups")
+	serving, ended := make(chan bool), make(chan error)
+	server.Serving(func() { close(serving) })
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { ended <- server.Run(ctx, h) }()
+	t.Cleanup(func() { stop(); check(t, <-ended) })
+	<-serving
+	return "http://" + address
+}
+
+// response is the response to a request for a page.
+type response struct {
+	*httptest.ResponseRecorder
+	t    *testing.T
+	page string
+}
+
+// has checks the status, and that the page contains some texts.
+func (r response) has(status int, texts ...string) {
+	r.t.Helper()
+	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.Body.String(), text) })
+	if r.Code != status || len(missing) > 0 {
+		r.t.Errorf("%s: status %d, want %d and %q:\n%s", r.page, r.Code, status, missing, r.Body)
+	}
+}
+
+// lacks checks that the page contains none of some texts.
+func (r response) lacks(texts ...string) {
+	r.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(r.Body.String(), text) {
+			r.t.Errorf("%s: the page contains %q:\n%s", r.page, text, r.Body)
+		}
+	}
+}
+
+func get(t *testing.T, h http.Handler, page string) response {
+	t.Helper()
+	return send(t, h, page, func(*http.Request) {})
+}
+
+// send requests a page. The function change may change the request.
+func send(t *testing.T, h http.Handler, page string, change func(*http.Request)) response {
+	t.Helper()
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, page, nil)
+	change(r)
+	h.ServeHTTP(w, r)
+	return response{w, t, page}
 }
 
 // element is an element of a page, with its text.
@@ -204,14 +260,10 @@ func fields(cells [][]string) (words []string) {
 	return words
 }
 
-// linesOf returns the words in each line of a text, without its notices.
-func linesOf(text string) (rows [][]string) {
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "! ") {
-			rows = append(rows, strings.Fields(line))
-		}
-	}
-	return rows
+// withoutNotices returns the words in a text, without its notices.
+func withoutNotices(text string) []string {
+	table, _, _ := strings.Cut("\n"+text, "\n! ")
+	return strings.Fields(table)
 }
 
 // TestSameRows checks that each page contains the same rows as the commands that it shows. The CSV and JSON of the page
@@ -226,20 +278,17 @@ func TestSameRows(t *testing.T) {
 		"/where/n1": 1, "/history/1653924023101": 1, "/suspect/1653924023101": 1,
 	} {
 		r := get(t, h, page)
-		if r.Code != http.StatusOK {
-			t.Errorf("%s: status %d\n%s", page, r.Code, r.Body)
-			continue
-		}
+		r.has(http.StatusOK)
 		all, commands := tables(t, r.Body.String()), commands(t, r.Body.String())
 		if len(commands) != shown {
 			t.Errorf("%s shows the commands %q, want %d", page, commands, shown)
 		}
 		for i, command := range commands {
-			want := linesOf(run(t, path, config, command))
+			want := withoutNotices(run(t, path, config, command))
 			if len(want) == 0 {
 				continue // the page has no table
 			}
-			if diff := cmp.Diff(fields(want), fields(all[i])); diff != "" {
+			if diff := cmp.Diff(want, fields(all[i])); diff != "" {
 				t.Errorf("%s, %s (-command +page):\n%s", page, command, diff)
 			}
 		}
