@@ -16,11 +16,7 @@ type linker struct {
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
-	l := linker{make(map[string]int), period}
-	for i, c := range columns {
-		l.at[c.Name] = i
-	}
-	return l
+	return linker{newTable(print.Answer{Columns: columns}).at, period}
 }
 
 // periodOf returns the period of a question as flags of the page "uses".

@@ -27,9 +27,9 @@ type question struct {
 }
 
 var pages = []page{
-	{path: "statement", command: "statement", title: "Statement", about: "Energy, GPU hours, money and carbon", monthly: true, nav: true, more: comparison},
+	{path: "statement", command: "statement", title: "Statement", about: "Energy, GPU hours, money and carbon", monthly: true, nav: true, more: also("Difference to the period before", "compare", "format")},
 	{path: "idle", command: "idle", title: "Idle", about: "GPUs that are held without work", monthly: true, nav: true},
-	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day, and boards that failed", monthly: true, nav: true, more: failures},
+	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day, and boards that failed", monthly: true, nav: true, more: also("Boards that failed", "failures", "age")},
 	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
 	{path: "errors", command: "errors", title: "Errors", about: "Boards with errors, the worst first", nav: true},
@@ -42,24 +42,17 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// comparison compares a statement with the previous period.
-func comparison(r ask.Request) []question {
-	if r.Flags.Has("compare") || r.Flags.Has("format") {
-		return nil
+// also returns a function that repeats the question of a page with a further flag. It returns no question if the reader
+// sets this flag, or a flag that excludes it.
+func also(title, flag, exclusive string) func(ask.Request) []question {
+	return func(r ask.Request) []question {
+		if r.Flags.Has(flag) || r.Flags.Has(exclusive) {
+			return nil
+		}
+		r.Flags = maps.Clone(r.Flags)
+		r.Flags.Set(flag, "true")
+		return []question{{title: title, Request: r}}
 	}
-	r.Flags = maps.Clone(r.Flags)
-	r.Flags.Set("compare", "true")
-	return []question{{title: "Difference to the period before", Request: r}}
-}
-
-// failures asks which boards failed in the period of the page "fleet".
-func failures(r ask.Request) []question {
-	if r.Flags.Has("age") || r.Flags.Has("failures") {
-		return nil
-	}
-	r.Flags = maps.Clone(r.Flags)
-	r.Flags.Set("failures", "true")
-	return []question{{title: "Boards that failed", Request: r}}
 }
 
 // request returns the question and the output format of a request. It removes the format from the parameters.

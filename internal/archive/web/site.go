@@ -164,17 +164,16 @@ func (s *Site) page(v *visit, p *page) error {
 	return s.render(v, shown)
 }
 
-// contentTypes contains the content type of each format.
-var contentTypes = map[string]string{
-	"csv": "text/csv; charset=utf-8", "json": "application/json", "markdown": "text/markdown; charset=utf-8", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8",
+// formats contains the content type and the suffix of file names for each format.
+var formats = map[string]struct{ contentType, suffix string }{
+	"csv": {"text/csv; charset=utf-8", ".csv"}, "json": {"application/json", ".json"}, "markdown": {"text/markdown; charset=utf-8", ".md"},
+	"text": {"text/plain; charset=utf-8", ".txt"}, "html": {"text/html; charset=utf-8", ".html"},
 }
-
-// suffixes contains the suffix of file names for each format.
-var suffixes = map[string]string{"csv": ".csv", "json": ".json", "markdown": ".md", "text": ".txt", "html": ".html"}
 
 // download answers a question in an output format of the command.
 func (s *Site) download(v *visit, r ask.Request, output string) error {
-	if contentTypes[output] == "" {
+	format, ok := formats[output]
+	if !ok {
 		return invalid("o=%q: must be text, json, csv, markdown or html", output)
 	}
 	reply, err := s.reply(v, r)
@@ -189,11 +188,11 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 		return invalid("o=html is valid only for the report of a board")
 	}
 	h := v.w.Header()
-	h.Set("Content-Type", contentTypes[output])
+	h.Set("Content-Type", format.contentType)
 	if output == "html" {
 		h.Set("Content-Security-Policy", print.SecurityPolicy)
 	} else {
-		h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(r)+suffixes[output]))
+		h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(r)+format.suffix))
 	}
 	if reply.Pages != nil {
 		return print.Pages(v.w, output, reply.Pages, reply.Style)
