@@ -209,10 +209,6 @@ func (a Answer) text(w io.Writer, style Style) error {
 			return err
 		}
 	}
-	return a.notices(w, style)
-}
-
-func (a Answer) notices(w io.Writer, style Style) error {
 	for _, notice := range a.Notices {
 		line := "! " + labelvalue.Printable(notice)
 		if style.Colour {
