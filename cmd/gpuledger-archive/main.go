@@ -32,14 +32,16 @@ func main() {
 		ask.Complete(os.Stdout, os.Args[1:])
 		return
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	switch {
 	case len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl "), len(os.Args) > 1 && os.Args[1] == "help":
 		usage()
 		return
 	case len(os.Args) > 1 && os.Args[1] == "doctor":
-		os.Exit(examine(os.Args[2:]))
+		os.Exit(doctor.Run(ctx, os.Args[2:], doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")}))
 	case len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]):
-		os.Exit(question(os.Args[1:]))
+		os.Exit(question(ctx, os.Args[1:]))
 	}
 	cfg, err := archive.Parse(os.Args[1:])
 	switch {
@@ -60,8 +62,6 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	log := cli.NewLogger(cfg.Log)
 	if line := cli.NewStatusLine(os.Stderr); line != nil {
 		log = cli.NewLoggerTo(line, cfg.Log)
@@ -75,21 +75,12 @@ func main() {
 }
 
 // question answers a question that is given on the command line, and returns the exit status.
-func question(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+func question(ctx context.Context, args []string) int {
 	var progress func(string)
 	if line := cli.NewStatusLine(os.Stderr); line != nil {
 		progress = line.Set
 	}
 	return ask.Run(ctx, args, ask.Process(name(), cli.IsTerminal(os.Stdout), progress), time.Now())
-}
-
-// examine prints the installation advice for a cluster and returns the exit status.
-func examine(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	return doctor.Run(ctx, args, doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")})
 }
 
 // name returns the name by which the program was called, such as kubectl gpuledger for a kubectl
