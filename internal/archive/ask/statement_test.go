@@ -1,8 +1,6 @@
 package ask_test
 
 import (
-	"database/sql"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -204,46 +200,4 @@ func TestTensorParts(t *testing.T) {
 		run(t, "statement", "--by=team", "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv", "--books="+folder, flag).
 			lists([]string{"team", "profiled_share", "joules_per_tensor_second"}, "blue,0.25,4000", "(unattributed),,", "TOTAL,0.25,4000")
 	}
-}
-
-// TestTensorUpgrade checks a file with rows from a version without profiled time. After the upgrade, their profiled
-// time must be unknown in tables and statements, beside an hour with a known time. TestDatabases in make e2e checks the
-// same for database servers.
-func TestTensorUpgrade(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "archive.db")
-	db, err := sql.Open("sqlite", file)
-	check(t, err)
-	defer db.Close()
-	migrations, err := database.SQLite.Migrations()
-	check(t, err)
-	script := sinktest.Unprofiled(october, func(at time.Time) string { return table.Format(at) }) + "insert into schema_version values (7);\n" // corresponds to version 18 of other databases
-	for i := range migrations[:7] {
-		_, err := db.ExecContext(t.Context(), migrations[i].SQL)
-		check(t, err)
-	}
-	_, err = db.ExecContext(t.Context(), script)
-	check(t, err)
-	sink, err := database.SQLite.Open(t.Context(), file, "")
-	check(t, err)
-	for _, name := range []string{"charges", "corrections", "days", "monthly_charges"} {
-		var rows, unknown int
-		check(t, db.QueryRowContext(t.Context(), "select count(*), sum(profiled_ms is null and tensor_active_ms is null and dram_active_ms is null) from "+name).Scan(&rows, &unknown))
-		if rows != 1 || unknown != 1 {
-			t.Errorf("%d of %d rows in %s have no profiled time, want 1 of 1", unknown, rows, name)
-		}
-	}
-	statement := func(month string) result {
-		return run(t, "statement", "--by=team", "--month="+month, "-o", "csv", "--books="+file)
-	}
-	for _, month := range []string{"2026-09", "2026-10"} {
-		statement(month).has(0, "old")
-		statement(month).lacks("tensor")
-	}
-	h := sinktest.Hour(october.Add(time.Hour), kWh)
-	c := &h.Charges[0]
-	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
-	statement("2026-10").lists([]string{"team", "energy_mj", "profiled_share", "tensor_active_ms", "dram_active_ms", "joules_per_tensor_second"},
-		"new,3600000000,1,0,7,", "old,8,,,,", "(unattributed),0,,,,", "TOTAL,3600000008,0.3333333333333333,0,7,") // one of three hours is profiled
 }
