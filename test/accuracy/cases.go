@@ -44,6 +44,7 @@ func Samplings() []Sampling {
 	}
 }
 
+// Sampled reports whether the driver takes samples of processes.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling

@@ -51,6 +51,7 @@ const (
 	lastReading        = "gpuledger_gpu_last_reading_timestamp_seconds"
 )
 
+// NewShot returns a Shot for a page.
 func NewShot(at time.Duration, page exposition.Page) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: make(map[string]time.Time)}
 	for name, family := range page {

@@ -58,6 +58,7 @@ const (
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
+// Kind is a kind of spell.
 type Kind struct {
 	Name   string
 	group  group

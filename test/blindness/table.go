@@ -22,6 +22,7 @@ type Table struct {
 	slack          time.Duration
 }
 
+// NewTable returns an empty table.
 func NewTable() *Table {
 	return &Table{spells: make(map[string]int), broken: make(map[string]int), failed: make(map[string][]uint64)}
 }

@@ -138,6 +138,7 @@ func (s Scene) Honest() Scene {
 	return s
 }
 
+// World returns the simulation of the scene.
 func (s Scene) World(length time.Duration) World {
 	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Units: s.Units, Load: s.Load(s.Driver)}
 	if load, from := mallory.Load, s.Rest.Milliseconds(); from > 0 {

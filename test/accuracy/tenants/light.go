@@ -21,6 +21,7 @@ func (l Light) String() string {
 	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
 }
 
+// Lights returns all light loads.
 func Lights() (all []Light) {
 	for _, duty := range []float64{0.005, 0.01, 0.05, 0.2, 0.5} {
 		for _, burst := range []int{1, 20, 300, 0} {

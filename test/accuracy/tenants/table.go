@@ -73,6 +73,7 @@ func Table(rows []Row) *markdown.Table {
 	return t
 }
 
+// Total returns the mean and the worst account over all rows.
 func Total(rows []Row) (total Row) {
 	for _, r := range rows {
 		total.Measured, total.All = total.Measured+r.Measured, total.All+r.All

@@ -144,6 +144,7 @@ type Reading struct {
 	Energy    float64
 }
 
+// Readings returns the readings of each world.
 func (t Twin) Readings(seconds int) (all [2][]Reading) {
 	for i := range all {
 		b := newBoard(&t.gpus[i], t.driver, 42)

@@ -60,6 +60,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
+// Audit reads the audit log.
 type Audit struct {
 	file  string
 	start int64 // offset in the file; earlier requests are before it

@@ -55,6 +55,7 @@ func (e *Egress) Route(address string) {
 	clear(e.open)
 }
 
+// Address returns the current address.
 func (e *Egress) Address() string { return *e.address.Load() }
 
 // ServeHTTP implements [http.Handler] for the method CONNECT.
