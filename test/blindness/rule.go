@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// Violation is a violation of a rule.
 type Violation struct {
 	Rule string
 	Text string
