@@ -27,7 +27,7 @@ type Sampling struct {
 // public traces do not show which is right.
 type Names int
 
-// A sample is attributed to one of these programs.
+// While nothing runs, a sample names one of these.
 const (
 	NamesActive Names = iota // a process with a context, with 0 %
 	NamesLast                // the last process that ran, selected at random from the active processes

@@ -85,7 +85,7 @@ type Tenant struct {
 // Names selects the process that a sample names while nothing runs. The driver's header can be read in three ways.
 type Names int
 
-// A sample is attributed to one of these tenants.
+// While nothing runs, a sample names one of these.
 const (
 	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
 	NamesLast                // the process that ran last
