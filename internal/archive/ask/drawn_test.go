@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 const (
@@ -258,5 +260,44 @@ func TestWhereDrawn(t *testing.T) {
 		if moved < 5 || held < 5 {
 			t.Errorf("seed %d: %d rows have past holders, %d have holders", seed, moved, held)
 		}
+	}
+}
+
+// TestWhereDrawnInArchive asks where boards were at full hours, and reads an archive of a drawn history. The archive
+// contains the places from the scrapes, and the hourly holders in these places.
+func TestWhereDrawnInArchive(t *testing.T) {
+	d := draw(7)
+	var hours []*table.Hour
+	for n := range int(drawnTime / time.Hour) {
+		h, err := fold.Fold(d.Input(october.Add(time.Duration(n) * time.Hour)))
+		check(t, err)
+		hours = append(hours, h)
+	}
+	folder := archived(t, hours...)
+	held := 0
+	for n := 2; n <= len(hours); n++ {
+		asked := october.Add(time.Duration(n) * time.Hour)
+		for b := range drawnBoards {
+			s, _ := d.last(b, asked)
+			r := run(t, "where", fmt.Sprint("S", b), "--books="+folder, "--at="+asked.Format(time.RFC3339), "-o", "csv")
+			r.lists([]string{"node", "last_seen"}, s.node+","+s.at.Format("2006-01-02T15:04:05.000Z"))
+			holders := strings.Fields(r.columns("holders")[0])
+			for _, x := range d.tenures[b] {
+				ended := !x.end.IsZero() && !x.end.After(s.at)
+				// The last increase of an owner that ended may be in this hour.
+				mayHold := x.node == s.node && !x.start.After(s.at.Truncate(time.Hour).Add(time.Hour)) && (!ended || !x.end.Before(s.at.Truncate(time.Hour).Add(-retained)))
+				mustHold := x.node == s.node && x.start.Before(s.at) && !ended
+				holds := slices.Contains(holders, x.name)
+				if holds {
+					held++
+				}
+				if holds && !mayHold || !holds && mustHold {
+					t.Errorf("board %d at %v, last seen on %s at %v: %s on %s (%v to %v) is listed as a holder: %v", b, asked, s.node, s.at, x.name, x.node, x.start, x.end, holds)
+				}
+			}
+		}
+	}
+	if held < 20 {
+		t.Errorf("%d holders", held)
 	}
 }
