@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// TestPublish checks that an archive signs its hours and publishes checkpoints. These must reveal a chain that another
-// program with the same key has replaced. Without the key, an archive must file no more hours.
+// TestPublish checks that an archive signs its hours and publishes checkpoints. If another program with the same key
+// replaces a chain, these checkpoints must reveal it. Without the key, an archive must file no more hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
@@ -58,8 +58,9 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestPublishPlaces checks two destinations for checkpoints, one of which fails. The other one must not be delayed and
-// must receive each checkpoint once. When the failed one works again, it must receive the newest checkpoint.
+// TestPublishPlaces checks two destinations for checkpoints, one of which fails. The other destination must not be
+// delayed, and must receive each checkpoint once. When the failed destination works again, it must receive the newest
+// checkpoint.
 func TestPublishPlaces(t *testing.T) {
 	keys := t.TempDir()
 	key := filepath.Join(keys, "key.pem")

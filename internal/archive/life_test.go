@@ -35,7 +35,8 @@ type life struct {
 	minutes  int
 }
 
-// off reports whether a machine is off at a minute, or will be off within soon minutes.
+// off reports whether a machine is off at a minute, or will be off before the next soon minutes are
+// over.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {

@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if the store
-// has no evidence why nodes are silent.
+// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if the
+// samples in the store do not explain why nodes are silent.
 var lives = []struct {
 	name    string
 	life    life

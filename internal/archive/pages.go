@@ -45,8 +45,8 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	return site, nil
 }
 
-// softLimit is the memory, in bytes, above which the Go runtime collects garbage more often. Another limit has
-// precedence. The pages have a limit of 256 MiB for a month of 8,000 GPUs.
+// softLimit is the memory, in bytes, above which the Go runtime collects garbage more often. It is not
+// used if $GOMEMLIMIT sets a limit. For a month of data of 8,000 GPUs, the pages may use 256 MiB.
 const softLimit = 192 << 20
 
 // Serve serves the pages until the context ends, and does not file hours.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// long is the number of hours from which on a back-fill shows its progress.
+// long is the minimum number of hours of a back-fill that shows its progress.
 const long = 24
 
 // progress describes how much of a back-fill is done.

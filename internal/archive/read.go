@@ -15,7 +15,7 @@ const (
 	// maxAhead is the maximum number of old hours that are read together. This saves a third of the processor time,
 	// because the store finds the series once and decodes its chunks once.
 	maxAhead = 6
-	// maxSequences is the maximum number of sequences for a cluster. Sinks can be at different hours, and then need
+	// maxSequences is the maximum number of sequences for a cluster. If sinks are at different hours, they need
 	// different sequences.
 	maxSequences = 4
 )

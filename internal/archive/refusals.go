@@ -109,7 +109,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 		quoted(last.cluster), stamp(first), stamp(last.hour.Add(time.Hour)))
 }
 
-// quoted quotes a text for a shell.
+// quoted quotes a string for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // remove deletes a refused hour from r.hours. Without a cluster, it deletes the hour of every cluster.

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// lookback is how far back the first round reads without --from. Hours in this period are read again each day.
+	// lookback is the period before now that the first round reads if --from is not set. Hours in this period are
+	// read again each day.
 	lookback = 48 * time.Hour
 	// maxJitter spreads the start times of replicas. Later replicas then find that the hour is already filed.
 	maxJitter = 2 * time.Minute

@@ -64,8 +64,9 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly. The timestamps can look like downsampled data. Or a series has
-// at most half as many samples as another one in the same time, or as its target has successful scrapes.
+// thinned reports whether samples are missing regularly. One sign is timestamps as in downsampled data. The other sign
+// is a series with at most half as many samples as another series in the same time, or as its target has successful
+// scrapes.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true

@@ -118,7 +118,7 @@ func (w *world) folder(name string) (sinks.Place, string) {
 	return sinks.Place{Name: name, Label: "--" + name, Open: func(context.Context) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
-// faulty is a sink. It fails with the given error, if there is one.
+// faulty is a sink that fails with the given error, if there is one.
 type faulty struct {
 	sink
 	fault func(ctx context.Context) error

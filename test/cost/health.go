@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// The exporter is not scraped for this time. It contains several reads of health, because the exporter reads health
-	// every ten seconds.
+	// The exporter is not scraped for this time. During this time, it reads health several times, because it reads
+	// health every ten seconds.
 	quiet = time.Minute
 	// scrapes is the number of scrapes of the C program.
 	scrapes = 200

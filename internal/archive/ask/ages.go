@@ -22,7 +22,7 @@ var ageColumns = columns[*aged]{
 	{"failures_per_board_year", "PER BOARD YEAR", print.Number, (*aged).rate},
 }
 
-// ageStep is the number of months in one row.
+// ageStep is the number of months of age that one row covers.
 const ageStep = 3
 
 // year is the mean length of a year.
@@ -34,8 +34,8 @@ type modelAge struct {
 	months int
 }
 
-// aged describes the boards of a model at a certain age: the boards that have this age at the end of the selected time,
-// the time that all boards spent at this age, and the failures at this age.
+// aged holds the counts for the boards of one model at one age. It counts the boards that have this age at the end of
+// the selected time, the time that boards spent at this age, and the failures at this age.
 type aged struct {
 	modelAge
 	boards   map[string]bool
@@ -76,7 +76,7 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	}
 }
 
-// years returns the time that boards spent at this age, in years.
+// years returns the total time that boards spent at this age, in years.
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
 // rate returns the number of failures per board and year, or nil if no board had this age.

@@ -58,7 +58,7 @@ type result struct {
 	out, err string
 }
 
-// has checks the exit status, and that the output contains some texts.
+// has checks the exit status, and that the output contains the given strings.
 func (r result) has(status int, texts ...string) {
 	r.t.Helper()
 	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.out+r.err, text) })
@@ -67,7 +67,7 @@ func (r result) has(status int, texts ...string) {
 	}
 }
 
-// lacks checks that the output contains none of some texts.
+// lacks checks that the output contains none of the given strings.
 func (r result) lacks(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
@@ -100,7 +100,7 @@ func (r result) records() (rows []map[string]string) {
 	return rows
 }
 
-// columns returns the rows of a CSV answer, reduced to some columns.
+// columns returns the given columns of each row of a CSV answer.
 func (r result) columns(names ...string) (rows []string) {
 	r.t.Helper()
 	for _, record := range r.records() {
@@ -113,7 +113,7 @@ func (r result) columns(names ...string) (rows []string) {
 	return rows
 }
 
-// lists checks the rows of a CSV answer, reduced to some columns.
+// lists checks the given columns of each row of a CSV answer.
 func (r result) lists(columns []string, want ...string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.columns(columns...)); diff != "" {
@@ -136,7 +136,7 @@ func run(t *testing.T, args ...string) result {
 	return runAt(t, october.AddDate(0, 1, 2), "", args...)
 }
 
-// runAt answers a question at a time, with the given standard input.
+// runAt answers a question as if it were asked at the given time, with the given standard input.
 func runAt(t *testing.T, now time.Time, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -154,8 +154,8 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the previous month contains a notice for as long as samples of its last hour
-// may be missing.
+// TestMonthEnds checks that a statement of the previous month shows a notice while samples of its last hour may still
+// be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
 	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, so the statement ends at 2026-10-31 23:00\n"
@@ -190,8 +190,9 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 	}
 }
 
-// TestIdleTotal checks that the total idle time is the sum of the groups' idle times. Two pods that share a GPU have
-// half of its GPU time each, but both can always work. Their work must not hide the idle time of another team.
+// TestIdleTotal checks that the total idle time is the sum of the groups' idle times. Two pods that share a GPU are
+// each charged half of its GPU time, but both can work all the time. Their work must not hide the idle time of
+// another team.
 func TestIdleTotal(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october}
 	for i, c := range []table.Charge{

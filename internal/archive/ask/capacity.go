@@ -225,8 +225,8 @@ func (c *capacity) countPresent(all []*Stay) {
 }
 
 // countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped,
-// and silent otherwise. A GPU is no longer missing after a scrape of this GPU in any place, or of another board in its
-// old place.
+// and silent otherwise. A GPU stops being missing when it is scraped in any place, or when another board is scraped in
+// its old place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {

@@ -40,8 +40,9 @@ func (r result) keyed(key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity draws a state for each GPU and hour, and compares the answers about each day and about the last hour
-// with them. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
+// TestCapacity draws a state for each GPU and hour. It compares the answers about each day and about the last hour
+// with the drawn states. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly
+// allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40

@@ -15,8 +15,8 @@ import (
 type filedHours struct {
 	hours   map[time.Time]bool
 	refused int // hours that contain an impossible record
-	// partial counts pruned hours that are omitted: the account covers only a part of their month, or uses no sums.
-	// lost counts hours that were removed by hand.
+	// partial counts the pruned hours that the account omits, because it covers only a part of their month or uses
+	// no monthly sums. lost counts hours that were removed by hand.
 	partial, lost int
 }
 

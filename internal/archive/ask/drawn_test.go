@@ -284,7 +284,7 @@ func TestWhereDrawnInArchive(t *testing.T) {
 			holders := strings.Fields(r.columns("holders")[0])
 			for _, x := range d.tenures[b] {
 				ended := !x.end.IsZero() && !x.end.After(s.at)
-				// The last increase of an owner that ended may be in this hour.
+				// The counter of an owner that has ended may rise for the last time in this hour.
 				mayHold := x.node == s.node && !x.start.After(s.at.Truncate(time.Hour).Add(time.Hour)) && (!ended || !x.end.Before(s.at.Truncate(time.Hour).Add(-retained)))
 				mustHold := x.node == s.node && x.start.Before(s.at) && !ended
 				holds := slices.Contains(holders, x.name)

@@ -26,8 +26,8 @@ type boardEvent struct {
 	silence silence
 }
 
-// silence is a period in which no GPU of a node is scraped. It begins with the filed hour from, and the boards return
-// in the hour until. In the event that begins the silence, until is zero.
+// silence is a period in which no GPU of a node is scraped. from is the first filed hour of the silence, and until is
+// the hour in which the boards return. In the event that begins the silence, until is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

@@ -71,8 +71,8 @@ var causes = []struct {
 }
 
 const (
-	// certain is the ratio of likelihoods that decides. A part is no suspect if another part is this many times as
-	// likely.
+	// certain is the ratio of likelihoods that decides. A part is not a suspect if another part is this many times
+	// as likely to be faulty.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000

@@ -18,10 +18,11 @@ type placed struct {
 }
 
 // failingFleet contains boards in six hours. The test asks for hour 2 and later:
-//   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, A6 requires a reset in hour 4.
+//   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, and A6
+//     requires a reset in hour 4.
 //   - A5 has two GPUs, old errors and no failure. A7 was lost before hour 2.
 //   - B1 has an uncorrectable SRAM error and no count of lifetime errors. B2 requires a reset in its second slot. B3 failed only before hour 2.
-//   - B4 has no error counts, and its node is silent at the end. C1 is missing since hour 2.
+//   - B4 has no error counts, and its node is silent at the end. C1 has been missing since hour 2.
 var failingFleet = []placed{
 	{"A1", "n1", "1", "1", 0, 4, nil},
 	{"A2", "n1", "2", "2", 0, 3, nil},

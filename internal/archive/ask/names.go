@@ -44,7 +44,7 @@ func (e *UnknownError) advice() string {
 	return "check the name, or set --since"
 }
 
-// standardInput is the name in place of which the names are read from standard input.
+// If an argument is standardInput, the names are read from standard input.
 const standardInput = "-"
 
 // checkNames checks the arguments, and the flags about names.

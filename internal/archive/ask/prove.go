@@ -178,7 +178,7 @@ func (p *proof) balance() {
 	}
 }
 
-// compare compares hours and sums with those of another source.
+// compare compares the hours and sums of two sources.
 func (p *proof) compare(first *proof, of books.Query) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })

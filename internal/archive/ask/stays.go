@@ -165,8 +165,8 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// silent is the cause if no GPU of the node is scraped after a stay, and lost is the cause if another one is. In both
-// cases the GPU is in no place.
+// silent is the cause if no GPU of the node is scraped after a stay. lost is the cause if another GPU of the node is
+// still scraped. In both cases the GPU is in no place.
 const silent, lost = "silent", "lost"
 
 // replaced is the cause if another board is now in the place.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Terminal is where answers are written to.
+// Terminal is the input and the output of a command.
 type Terminal struct {
 	In       io.Reader // contains the names if a name is "-"
 	Out, Err io.Writer

@@ -181,8 +181,8 @@ func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	return rows
 }
 
-// tolerance returns the true use of an owner with a wider range. The range allows for energy that was divided among
-// several owners, and for energy without a known owner.
+// tolerance widens the range of an owner's true use. The range allows for energy that was divided among several
+// owners, and for energy without a known owner.
 func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth.Use {
 	if several {
 		own := c.Energy - c.Exclusive

@@ -62,8 +62,8 @@ func TestWhereInArchive(t *testing.T) {
 }
 
 // TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. N replaces R in the
-// third hour. Q is lost, and only after three hours P replaces it. L is lost on a node with other boards, and the node
-// of S is silent.
+// third hour. Q is lost, and P replaces it three hours later. L is lost on a node with other boards, and the node of S
+// is silent.
 func TestAbsentBoards(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(6, func(n int, h *table.Hour) {
 		add := func(serial, node, address string, from, until int) {

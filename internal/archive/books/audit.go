@@ -118,7 +118,7 @@ func (a *audit) addGPUs(ctx context.Context) error {
 }
 
 // compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
-// key, and calls each with the value of an SQL expression and with the sums of each hour.
+// key, and calls the function each with the value of an SQL expression and with the sums of each hour.
 func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
 	differences, err := a.sumsOfDays(ctx, days, names)
 	if err != nil {

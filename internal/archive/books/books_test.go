@@ -124,8 +124,8 @@ func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) 
 	}
 }
 
-// TestAudit checks that the audits of all kinds of books contain the sums of the filed hours of one cluster. A database
-// lacks the GPUs of one hour.
+// TestAudit checks that the audits of all kinds of books contain the sums of the filed hours of one cluster. In the
+// database, the rows of GPUs are missing for one hour.
 func TestAudit(t *testing.T) {
 	type owned struct {
 		hour  time.Time

@@ -88,7 +88,7 @@ func (s Query) names() *sqldb.Statement {
 
 func sortedNames(where map[string][]string) []string { return slices.Sorted(maps.Keys(where)) }
 
-// rows calls each for every row. The columns define the types of the values.
+// rows calls the function each for every row. The columns define the types of the values.
 func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) error) error {
 	types := make([]table.Type, len(columns))
 	for i, c := range columns {

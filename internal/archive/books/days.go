@@ -79,9 +79,9 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places calls each for the places of GPUs. A row of whole days covers consecutive hours in a place. GPUs that were in
-// several clusters during these days are read by hour, because daily sums do not contain the order of hours in
-// different clusters.
+// places calls the function each for the places of GPUs. A row of whole days covers consecutive hours in a place. GPUs
+// that were in several clusters during these days are read by hour, because daily sums do not contain the order of
+// hours in different clusters.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
 	of.By = nil
 	parts, err := d.spans(ctx, of, table.GPUDays)
@@ -125,7 +125,8 @@ func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []
 	return uuids, err
 }
 
-// placesOfDays calls each for the daily rows that meet a condition. It omits the given GPUs.
+// placesOfDays calls the function each for the daily rows that meet a condition. It omits the given
+// GPUs.
 func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, except []string, each func(Row) error) error {
 	names := namesOf(table.PlaceFields)
 	names[slices.Index(names, hourColumn)] = "first_hour"

@@ -31,7 +31,8 @@ type group struct {
 	before  fold.Openings // closing values of the last batch; nil if it was not read
 }
 
-// read reads the selected GPUs in batches of hours. It calls each with the folded hours of a batch.
+// read reads the selected GPUs in batches of hours. It calls the function each with the folded
+// hours of a batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {

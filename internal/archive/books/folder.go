@@ -60,7 +60,7 @@ func (d filedDay) sorted() (all []Hour) {
 	return all
 }
 
-// days calls each for every day that a query includes.
+// days calls the function each for every day that a query includes.
 func (f *folder) days(ctx context.Context, of Query, each func(filedDay) error) error {
 	days, err := f.reader.Days(ctx)
 	if err != nil {

@@ -41,7 +41,8 @@ func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
-// rowsOfDay calls each for the rows of a day, from all clusters in the order of compareRows.
+// rowsOfDay calls the function each for the rows of a day, from all clusters in the order of
+// compareRows.
 func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each func(Row) error) error {
 	m := make(merge, len(days))
 	for i, day := range days {

@@ -18,7 +18,8 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// MaxNegative is how far, in mJ, rounding can make the charges exceed the energy of the boards.
+// MaxNegative is the maximum energy, in mJ, by which charges can exceed the energy of the boards
+// because of rounding.
 const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.

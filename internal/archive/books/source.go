@@ -106,7 +106,7 @@ func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	return values, nil
 }
 
-// callEach calls each for the values of a list.
+// callEach calls the function each for the values of a list.
 func callEach[T any](values []T, each func(T) error) error {
 	for _, value := range values {
 		if err := each(value); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Uncounted is an upper bound of the energy that a board used but that is missing in the books.
+// Uncounted is an upper bound of the energy that a board used but that is missing from the books.
 type Uncounted struct {
 	Cluster, Node, UUID, Serial string
 	Energy                      int64 // mJ

@@ -43,8 +43,8 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk cut. The checkpoint
-// in this line was published again, or a later checkpoint covers it.
+// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk has truncated. The
+// checkpoint in this line was published again, or a later checkpoint covers it.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {

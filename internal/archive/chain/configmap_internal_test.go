@@ -16,7 +16,8 @@ import (
 )
 
 // object simulates a ConfigMap on an API server. An update with an old resourceVersion is rejected with status 409.
-// Before each of the next others updates, another archive adds a checkpoint.
+// Another archive adds a checkpoint before each of the next updates; others is the number of these
+// updates.
 type object struct {
 	t       *testing.T
 	version int

@@ -13,7 +13,7 @@ import (
 )
 
 // Summing is an archive that contains daily sums. Questions about long periods read these sums. No entry of a chain
-// covers them, so they are compared with the hours.
+// covers these sums, so they are compared with the hours.
 type Summing interface {
 	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. It returns false if the
 	// table is empty; questions then read the hours.

@@ -42,7 +42,7 @@ type outlet struct {
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// repeat is called when batches were dropped and the sink has then filed all others.
+	// If batches were dropped, repeat is called after the sink has filed all other batches.
 	repeat func()
 
 	// While batches wait, only run uses sink and logged. Otherwise one request at a time uses them.
@@ -185,7 +185,7 @@ func (o *outlet) last(ctx context.Context) {
 	o.close()
 }
 
-// end writes the waiting events to the dead-letter file. It will also contain later events.
+// end writes the waiting events to the dead-letter file. Events that arrive later are written to this file, too.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true

@@ -17,7 +17,7 @@ const (
 	maxText   = 16 << 20
 	maxEvents = 20_000
 	// maxRest limits how much of a body is read before the request is refused. The sender reads the response only when
-	// it has sent the body. If the rest is longer, the connection is closed.
+	// it has sent the body. If more than maxRest bytes are left, the connection is closed.
 	maxRest = 64 << 20
 )
 

@@ -181,7 +181,7 @@ func (l *list) has(column string) bool { return l.places[column] >= 0 }
 // value returns a field of the current row. It returns an empty string if the file has no such column.
 func (l *list) value(column string) string { return l.at(l.places[column]) }
 
-// at returns a field of the current row, or an empty text if the index is -1.
+// at returns a field of the current row, or an empty string if the index is -1.
 func (l *list) at(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""

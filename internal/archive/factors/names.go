@@ -12,7 +12,7 @@ import (
 const maxNames = 10_000
 
 // ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header.
-// The default column is the column of serial numbers.
+// The default is the column with the serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0

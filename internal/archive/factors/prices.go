@@ -71,7 +71,8 @@ func parsePrice(l *list) (p Price, err error) {
 // maxNumber is the largest accepted price or intensity. The limit keeps all amounts in a statement finite.
 const maxNumber = 1e9
 
-// parseNumber parses a number from 0 to maxNumber. An empty text means that the number is unknown.
+// parseNumber parses a number from 0 to maxNumber. An empty string means that the number is
+// unknown.
 func parseNumber(text string) (n float64, known bool, err error) {
 	if text == "" {
 		return 0, false, nil
@@ -83,7 +84,7 @@ func parseNumber(text string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// Currency returns the currency of the prices, or an empty text if the file does not contain it.
+// Currency returns the currency of the prices, or an empty string if the file does not contain it.
 func (p Prices) Currency() string {
 	if len(p) == 0 {
 		return ""

@@ -25,13 +25,14 @@ type decoder interface {
 	// current reports whether the file has exactly the columns of the table. Columns that a later version added may be
 	// missing.
 	current() bool
-	// scan calls each for every row, with the values of some columns. If the file is older than a column, its values
-	// are empty. The row is valid only during the call.
+	// scan calls the function each for every row, with the values of some columns. If the file is older than a
+	// column, its values are empty. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
 var (
-	// errColumns is the error for a file with other columns than this version writes.
+	// errColumns is the error for a file whose columns differ from the columns that this version
+	// writes.
 	errColumns = errors.New("the columns of the file differ from the columns of this gpuledger-archive version: move the file away, to file its day again")
 	// errMissing is the error for a file without a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
@@ -93,7 +94,7 @@ func (f file) encode(rows [][]any) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// scan calls each for every row, with the values of some columns.
+// scan calls the function each for every row, with the values of some columns.
 func (f file) scan(in content, columns []string, each func(row []table.Cell)) error {
 	d, err := f.open(in, f.table)
 	if err != nil {

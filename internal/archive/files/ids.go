@@ -17,7 +17,8 @@ const maxIDs = 1 << 20
 // ErrFull means that the ids of an hour do not fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new events are rejected"))
 
-// index keeps the ids of the hours that were used last. The files of another hour are read when rows are added to it.
+// index keeps the ids of the hours that were used last. If rows are added to an hour that is not in the index, the
+// files of this hour are read.
 type index struct {
 	limit int                 // upper limit for size
 	hours map[string]*hourIDs // ids by the name of the hour's first file
@@ -59,11 +60,11 @@ func (x *index) forget(name string) {
 	delete(x.hours, name)
 }
 
-// hourSize is the memory for an hour without ids, in ids.
+// hourSize is the memory that an hour without ids needs, counted in ids.
 const hourSize = 16
 
-// keep updates the size of the index after ids were added. If the index is too large, it drops the hours that were not
-// used for the longest time.
+// keep updates the size of the index after ids were added. If the index is too large, it drops the least recently used
+// hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)

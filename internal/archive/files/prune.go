@@ -59,7 +59,8 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains files of the manifest. Another program filed hours in them during the pruning.
+	// unpruned contains the files of the manifest in which another program filed hours during the
+	// pruning.
 	unpruned map[string]bool
 }
 

@@ -25,10 +25,10 @@ type renaming struct {
 	moves map[int64]chain.Move
 }
 
-// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. It writes the
-// files of a day under the new name, the manifest last, and then deletes the old files. Until RenameCluster has
-// finished, hours may exist under both names. A marker file records the renaming, so the call can be repeated after a
-// crash.
+// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. For each day,
+// it writes the files under the new name, with the manifest last, and then deletes the old files. Until RenameCluster
+// has finished, hours may exist under both names. A marker file records the renaming, so the call can be repeated
+// after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
 	days, err := r.days(ctx)

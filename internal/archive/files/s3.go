@@ -171,7 +171,7 @@ func (b *bucket) signed() error {
 // Close does nothing.
 func (b *bucket) Close() error { return nil }
 
-// open reads the whole object. It is small, because it contains only a day.
+// open reads the whole object. The object is small, because it contains only one day.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

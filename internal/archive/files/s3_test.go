@@ -391,9 +391,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestOtherProgram files an hour while another program files an hour of the same day before one of the writes. If the
-// other program files another hour, both must be complete. If it files the same hour with other data, this data must be
-// replaced.
+// TestOtherProgram files an hour. Before one of the writes, another program files an hour of the same day. If the
+// other program files a different hour, both hours must be complete. If the other program files the same hour with
+// different data, this data must be replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {

@@ -67,7 +67,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below gives access to one folder of a storage. Lists contain names with this folder.
+// below gives access to one folder of a storage. The names in lists begin with this folder.
 type below struct {
 	storage
 	folder string

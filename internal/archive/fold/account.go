@@ -8,7 +8,7 @@ type Label struct{ Name, Value string }
 // Labels contains the labels of a series, including __name__, in any order.
 type Labels []Label
 
-// Get returns the value of a label, or an empty text if the label is missing.
+// Get returns the value of a label, or an empty string if the label is missing.
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {
@@ -78,7 +78,7 @@ func (s Series) Last() (Sample, bool) {
 	return s.Samples[len(s.Samples)-1], true
 }
 
-// Openings contains the last sample of each account at the start of an hour or before it.
+// Openings contains the last sample of each account at or before the start of an hour.
 type Openings map[Account]Sample
 
 // Add adds the last sample of a series. It keeps a later sample of the same account.
@@ -100,7 +100,7 @@ type timeline struct {
 	next  []Sample // samples after the moment that was looked up last
 }
 
-// at returns the value of the last sample at a time or before it. It returns false if there is no such sample.
+// at returns the value of the last sample at or before a time. It returns false if there is no such sample.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

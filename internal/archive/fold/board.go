@@ -265,8 +265,8 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is how far, in milliseconds, the GPU times of all owners may exceed the elapsed time. The clock of the node
-// determines when counters start and end.
+// overlap is the maximum, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. The
+// clock of the node determines when counters start and end.
 const overlap = 10 * 60 * 1000
 
 // name names an account in errors.

@@ -37,7 +37,7 @@ type Input struct {
 	Start   time.Time // start of the hour
 	// MaxPower is the maximum power of a GPU in watts; 0 means [DefaultMaxPower].
 	MaxPower int64
-	// Openings contains the last samples at the start of the hour or before it. None of them is older than Lookback.
+	// Openings contains the last samples at or before the start of the hour. None of them is older than Lookback.
 	Openings Openings
 	// Series contains the samples after the start of the hour, up to its end.
 	Series []Series

@@ -88,8 +88,8 @@ func (m *meter) between(first, last int) float64 {
 	return 1000 * m.joules(float64(60*first)+m.phase, float64(60*last)+m.phase)
 }
 
-// TestImpossible compares the second of a board's three hours with the integral of its power. A single wrong sample
-// must be dropped at any position. If the last sample is wrong, its energy must be in the third hour.
+// TestImpossible compares the energy in the second of three hours with the integral of the board's power. A single
+// wrong sample must be dropped at any position. If the last sample is wrong, its energy must be in the third hour.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
 		"zero": func(float64) float64 { return 0 }, "Inf": func(float64) float64 { return math.Inf(1) }, "-Inf": func(float64) float64 { return math.Inf(-1) },
@@ -144,8 +144,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks a counter that changes and stays changed. The change must be refused if it is impossible, and
-// accepted if it is possible.
+// TestStays checks a counter that jumps to another value and continues from there. The change must be refused if
+// it is impossible, and accepted if it is possible.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {

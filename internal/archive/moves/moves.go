@@ -97,7 +97,7 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed requests that events until a time are sent. All hours before this time must be filed.
+// Filed makes the pusher send the events until a time. All hours before this time must be filed.
 func (p *Pusher) Filed(until time.Time) {
 	select {
 	case <-p.wake: // drops the earlier moment
@@ -164,7 +164,8 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send sends the events since a time that the outlet has not received. A rejected event is logged and not sent again.
+// send sends the events since a time, except the events that the outlet has received. A rejected event is logged and
+// not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {

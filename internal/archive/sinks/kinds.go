@@ -144,8 +144,8 @@ var kinds = []*Kind{
 	},
 }
 
-// opened converts s to an interface. After an error, it returns a nil interface. Otherwise the interface would contain
-// a nil pointer.
+// opened converts s to an interface. After an error, it returns a nil interface. A nil pointer that is converted to an
+// interface would not equal nil.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I

@@ -35,8 +35,8 @@ type Place struct {
 	// Folder is the path of a folder. It is empty for other kinds of places.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events. A sink is not safe for concurrent use, so this is another sink than the one
-	// from Open. Events is nil if the format or the selected table contains no events.
+	// Events opens the place for events. A sink is not safe for concurrent use, so this sink differs from the sink
+	// that Open returns. Events is nil if the format or the selected table contains no events.
 	Events func(ctx context.Context) (events.Sink, error)
 	// Books opens the place for reading. It is nil if the place cannot be read.
 	Books func(ctx context.Context) (books.Source, error)

@@ -89,7 +89,8 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	return "file " + key
 }
 
-// hour returns an hour with boards in random places. Each cluster has boards with other UUIDs.
+// hour returns an hour with boards in random places. The UUIDs of the boards differ between
+// clusters.
 func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: start}
 	for i := range 3 {

@@ -69,7 +69,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestDistinct checks that the memory of distinct texts and labels is limited.
+// TestDistinct checks that the memory of distinct strings and labels is limited.
 func TestDistinct(t *testing.T) {
 	for name, series := range map[string]string{"names": `{"metric":{%q:"a"}}`, "values": `{"metric":{"a":%q}}`} {
 		in, out := io.Pipe()

@@ -30,8 +30,8 @@ type decoder struct {
 	budget *budget
 	// texts contains each label name and value once. Series share these strings.
 	texts map[string]string
-	// room is the memory for the next samples. Series share large slices of samples. Those of the current series start
-	// at index begin.
+	// room is the memory for the next samples. Series share large slices of samples. The samples of the current series
+	// start at index begin.
 	room  []fold.Sample
 	begin int
 	last  value
@@ -134,7 +134,8 @@ func (d *decoder) data(add func(fold.Series)) error {
 	})
 }
 
-// series reads an element of a matrix or a vector. In a matrix it has several values, in a vector it has one.
+// series reads an element of a matrix or a vector. In a matrix, the element has several values; in a vector,
+// it has one.
 func (d *decoder) series() (s fold.Series, err error) {
 	if err := d.budget.spend(seriesCost); err != nil {
 		return s, err
@@ -208,7 +209,7 @@ func (d *decoder) labels() (labels fold.Labels, err error) {
 	return labels, err
 }
 
-// text returns a copy of a string. All labels share it.
+// text returns a copy of a string. All labels share this copy.
 func (d *decoder) text(b []byte) (string, error) {
 	if text, ok := d.texts[string(b)]; ok {
 		return text, nil

@@ -75,7 +75,8 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows converts rows of hours to rows of daily sums. Each sum contains one row, and its day is empty.
+// DayRows converts rows of hours to rows of daily sums. Each sum adds up only one row, and its day is
+// empty.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {

@@ -40,7 +40,7 @@ const (
 	Unit = "unit"
 )
 
-// Range is a true amount. The archive may contain at least Least and at most Most.
+// Range is a true amount. The amount in the archive must be from Least to Most.
 type Range struct{ True, Least, Most int64 }
 
 // Widen widens the range in both directions.

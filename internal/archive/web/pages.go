@@ -16,7 +16,7 @@ type page struct {
 	named                       bool // the path ends with the name of a board, node or chassis
 	monthly                     bool // the path may end with a month
 	nav                         bool
-	// more returns more questions that the page answers. Each has a title.
+	// more returns further questions that the page answers. Each has a title.
 	more func(ask.Request) []question
 }
 

@@ -100,8 +100,8 @@ func (s *Site) find(v *visit, name string) error {
 	return first
 }
 
-// target returns the page for an answer. If the attempt names none, it is the page of a board, or of the boards in a
-// node or chassis.
+// target returns the page for an answer. If the attempt names no page, target returns the page of a board, or of the
+// boards in a node or chassis.
 func (a attempt) target(name string, reply *ask.Reply) string {
 	if a.path != "" {
 		return a.path

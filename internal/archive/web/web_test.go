@@ -32,7 +32,7 @@ import (
 
 var check = fatal.If
 
-// october is the month of the books. The clock of all requests shows now.
+// october is the month of the books. now is the time of all requests.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
@@ -134,7 +134,7 @@ type response struct {
 	page string
 }
 
-// has checks the status, and that the page contains some texts.
+// has checks the status, and that the page contains the given strings.
 func (r response) has(status int, texts ...string) {
 	r.t.Helper()
 	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.Body.String(), text) })
@@ -143,7 +143,7 @@ func (r response) has(status int, texts ...string) {
 	}
 }
 
-// lacks checks that the page contains none of some texts.
+// lacks checks that the page contains none of the given strings.
 func (r response) lacks(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {

@@ -122,7 +122,8 @@ const (
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
 	// gpmStep is the interval at which the counters of GPM are updated, and gpmOffset is the time of the first update,
-	// both in milliseconds. The energy counter is updated at other times.
+	// both in milliseconds. The energy counter and the counters of GPM are updated at different
+	// times.
 	gpmStep, gpmOffset = 100, 60
 	// Within tailTime, in milliseconds, the power after work falls to 1/e.
 	tailTime = 1000

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times contains, by database, an SQL expression that formats a time column like [table.Format].
+// times contains an SQL expression for each database. The expression formats a time column like
+// [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,

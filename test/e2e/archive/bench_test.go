@@ -27,7 +27,7 @@ var (
 	benchDays = flag.Int("days", 3, "number of days in TestCost")
 )
 
-// historyEnv is the environment variable with the path of the folder that tools/history is in.
+// historyEnv is the environment variable with the path of the folder that contains tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
 // newerDays is the number of days in the history after the filed days. The archive reads the last two days of a history

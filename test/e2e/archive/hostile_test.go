@@ -70,7 +70,7 @@ func one(value string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// endless returns a corruption that repeats a string until the client closes the connection, but at most for three
+// endless returns a corruption that repeats a string until the client closes the connection, for at most three
 // seconds.
 func endless(text string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {

@@ -309,7 +309,8 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown stands for NULL, so that NULL differs from 0.
 const unknown = -1
 
-// addRow adds the amounts in a row to sums. The first texts values of the row are strings. They name the sums.
+// addRow adds the amounts in a row to sums. The first values of the row are strings that name the sums; texts
+// is the number of these strings.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")

@@ -79,8 +79,8 @@ func TestDoctorParameters(t *testing.T) {
 	}
 }
 
-// TestDoctor runs kubectl gpuledger doctor several times, first in a cluster without gpuledger and at last with an
-// exporter on each Node.
+// TestDoctor runs kubectl gpuledger doctor several times: first in a cluster without gpuledger, and finally in a
+// cluster with an exporter on each Node.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink(program.BuiltFor(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestForgedExporter checks that the reconciler ignores forged exporters. A user who has all rights in a namespace,
-// which has the same name as another installer's namespace, creates pods there that look like exporters. No Node may
-// get labels from these pods, because the reconciler reads only the overlay's own DaemonSet.
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a namespace that
+// has the same name as the namespace of another installer. The user creates pods there that look like exporters. No
+// Node may get labels from these pods, because the reconciler reads only the overlay's own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A step that takes longer than this hangs. On an idle machine, it takes about a second.
+// If a step takes longer than this, it is assumed to hang. On an idle machine, it takes about a
+// second.
 const hangTimeout = 2 * time.Minute
 
 func eventually(t *testing.T, what string, ask func() error) {

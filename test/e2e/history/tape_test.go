@@ -156,7 +156,7 @@ func (p *tape) openMetrics(cluster string) []byte {
 	return []byte(text.String())
 }
 
-// window is a part of the tape. It includes the minute to and excludes the minute from.
+// window is a part of the tape. It begins after the minute from, and ends with the minute to.
 type window struct{ from, to int }
 
 func (s *line) has(w window) bool {

@@ -19,7 +19,7 @@ import (
 // stateMetricsEnv is the environment variable with the folder of kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// A program that takes longer than this to start hangs.
+// If a program takes longer than this to start, it is assumed to hang.
 const hangTimeout = 2 * time.Minute
 
 // watched contains a cluster and the two programs that watch it.
@@ -29,7 +29,7 @@ type watched struct {
 	log                      string // file with the reconciler's output
 }
 
-// watch starts a cluster and the two programs. All end with the test.
+// watch starts a cluster and the two programs. The cluster and both programs end with the test.
 func watch(t *testing.T) *watched {
 	t.Helper()
 	if os.Getenv(stateMetricsEnv) == "" {

@@ -6,7 +6,8 @@ import "slices"
 // full hours.
 type absence struct{ from, until, hours int }
 
-// short returns a random absence without a full hour. long returns one with at least least and at most most full hours.
+// short returns a random absence without a full hour. long returns an absence whose number of full hours is from least
+// to most.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}

@@ -51,7 +51,7 @@ func Labels(metric string, pairs ...string) fold.Labels {
 	return labels
 }
 
-// keyOf returns a text that identifies a series.
+// keyOf returns a string that identifies a series.
 func keyOf(labels fold.Labels) string {
 	var text strings.Builder
 	for _, l := range labels {
