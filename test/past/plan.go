@@ -64,7 +64,7 @@ func (o owner) prefix() string {
 	return "gpuledger_allocation_"
 }
 
-// hold describes a time in which owners hold GPUs. The minute to belongs to it.
+// hold describes a time in which owners hold GPUs. The time includes the minute to.
 type hold struct {
 	from, to int64
 	owners   []owner

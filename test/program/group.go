@@ -1,5 +1,5 @@
-// Package program runs real programs on loopback, for tests and the demo. Their logs are in one folder. The programs
-// end with the process that started them, even if that process is killed.
+// Package program runs real programs on loopback, for tests and the demo. The logs of the programs are in one
+// folder. The programs end with the process that started them, even if that process is killed.
 package program
 
 import (

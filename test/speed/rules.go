@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// All rules have the results for an hour this long after the end of the hour.
+// This long after the end of an hour, all rules have the results for the hour.
 const ready = 35 * time.Minute
 
 // evaluate prints a row for each recording rule about energy and placement, with the cost of an evaluation. The title

@@ -176,8 +176,8 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that the expressions read and that are in the catalogue in but not in the
-// catalogue out.
+// missing returns the metrics and labels that the expressions read and that only the first of the two catalogues
+// contains.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]

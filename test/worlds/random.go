@@ -53,8 +53,8 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
 		}
 	}
-	// This node reboots soon after the scrapes stop. When they continue, its counters may already exceed the last
-	// scraped values.
+	// This node reboots soon after the scrapes stop. When the scrapes continue, the counters of the node may
+	// already exceed the last scraped values.
 	away, node := spell(3*time.Hour), nodes[random.IntN(3)]
 	f.silent[node] = append(f.silent[node], away)
 	f.off[node] = append(f.off[node], Span{away.From + time.Minute, away.From + 2*time.Minute})

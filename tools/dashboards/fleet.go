@@ -12,7 +12,7 @@ func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// These expressions return the GPUs of which pods or units hold at least a part now, and the share of the time in which
+// These expressions return the GPUs that pods or units hold now, wholly or in part, and the share of the time in which
 // each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
 // record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
 const (

@@ -13,8 +13,8 @@ var picked = fill(`(GPUS
   and on (cluster, node, UUID) (last_over_time(gpuledger_gpu_info{NODE, POD}[1h]) or last_over_time(gpuledger_container_gpu_info{NODE, POD}[1h])))`,
 	"GPUS", remembered(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
 
-// nearby selects each GPU that shares a board, a node or a chassis with a picked GPU, once. The label beside contains
-// the smallest object that both GPUs share.
+// nearby selects each GPU that shares a board, a node or a chassis with a picked GPU. Each GPU occurs once in the
+// result. The label beside contains the smallest object that both GPUs share.
 var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1: same board", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2: same node", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3: same chassis", "", ""))

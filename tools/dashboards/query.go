@@ -81,9 +81,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns queries for the first and the last time of the record's series in the time range. It appends only, which
-// restricts the result, to each query. The step equals the record's interval, so that short stays are not missed. Times
-// are in milliseconds, because Grafana formats milliseconds as dates.
+// seen returns queries for the first and the last time of the record's series in the time range. It appends the
+// expression in only to each query; this expression restricts the result. The step equals the record's interval, so
+// that short stays are not missed. Times are in milliseconds, because Grafana formats milliseconds as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {

@@ -136,7 +136,7 @@ func run(t *testing.T, args ...string) result {
 	return runAt(t, october.AddDate(0, 1, 2), "", args...)
 }
 
-// runAt answers a question as if it were asked at the given time, with the given standard input.
+// runAt answers a question at the given simulated time, with the given standard input.
 func runAt(t *testing.T, now time.Time, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
