@@ -21,7 +21,8 @@ func (s span) meets(o span) bool { return s.from < o.to && o.from < s.to }
 
 func (s span) within(o span) span { return span{max(s.from, o.from), min(s.to, o.to)} }
 
-// spans is a set of moments. Its spans are in chronological order and do not touch each other.
+// spans is a set of moments. Its spans are in chronological order, and there is a gap between two
+// spans.
 type spans []span
 
 // union returns the moments that are in any span.

@@ -53,7 +53,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		WithTarget(over("A", expr, legend))
 }
 
-// stacked returns a panel that draws the series on top of each other, because their values add up.
+// stacked returns a panel that stacks the series, because their values add up.
 func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return lines(w, width, unit, expr, legend).
 		FillOpacity(60).

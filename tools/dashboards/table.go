@@ -17,7 +17,7 @@ type column struct {
 	unit  string
 	// link is the URL to which a cell links.
 	link string
-	// states maps values to texts.
+	// states maps values to strings.
 	states []dashboard.ValueMapping
 	width  int
 }

@@ -119,7 +119,7 @@ func ageNotices(unknown, invalid int) (notices []string) {
 }
 
 // begins returns the start of each board's age: the date of purchase or, if that date is unknown, the first hour of the
-// board. unknown counts the boards without a purchase date, and invalid the boards with an invalid date.
+// board. unknown counts the boards without a purchase date. invalid counts the boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

@@ -60,8 +60,8 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// lastFiled returns the last filed hour, or zero if no hour is filed. It reads a growing part of the period, which ends at
-// the end of the period.
+// lastFiled returns the last filed hour, or zero if no hour is filed. It starts with the end of the period, and reads
+// longer parts until it finds a filed hour.
 func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Time, err error) {
 	for length := time.Hour; ; length *= 4 {
 		part := of

@@ -50,8 +50,9 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares the answers to moves and history with drawn histories, in which boards are removed, return, or are
-// swapped, replaced or moved, nodes are silent or reboot, a cluster is installed late, and some hours are not filed.
+// TestMoves compares the answers to moves and history with drawn histories. In these histories, boards are removed,
+// return, or are swapped, replaced or moved. Nodes are silent or reboot, a cluster is installed late, and some hours
+// are not filed.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {

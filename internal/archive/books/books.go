@@ -87,7 +87,7 @@ type UnknownPod struct {
 	Hours, Energy int64 // mJ
 }
 
-// unknownPods adds up the charges to unknown pods. Its keys have no sums.
+// unknownPods adds up the charges to unknown pods. In a key, Hours and Energy are 0.
 type unknownPods map[UnknownPod]UnknownPod
 
 // add adds the energy that a pod used in an hour.

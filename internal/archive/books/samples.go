@@ -21,7 +21,7 @@ type Reading struct {
 	Read string
 	// Team is the label of pods or namespaces that names the team.
 	Team string
-	// Progress shows the current step; an empty text hides it.
+	// Progress shows the current step; an empty string hides it.
 	Progress func(text string)
 }
 

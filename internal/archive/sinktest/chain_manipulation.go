@@ -47,7 +47,7 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes random manipulations, one after the other. It repeats all kinds of manipulations in random order.
+// manipulate makes one random manipulation after another. It repeats all kinds of manipulations in random order.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations

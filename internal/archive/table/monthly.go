@@ -82,7 +82,7 @@ func HoursText(month time.Time, hours []time.Time) string {
 	return strings.Join(texts, ",")
 }
 
-// ParseHours parses a text that [HoursText] returned.
+// ParseHours parses a string that [HoursText] returned.
 func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -173,9 +173,9 @@ func marksOf(teams []string) (marks []string) {
 }
 
 // TestOthersHidden requests random pages with random parameters, and checks that no response to a reader contains a
-// team, namespace, pod, workload, unit, user or queue of others, or a board or node of another cluster. Only names in the request itself may occur. If the
-// request contains such a name, the response must be the same as for a name that does not exist, except for the
-// name itself.
+// team, namespace, pod, workload, unit, user or queue that the reader may not see, or a board or node of another
+// cluster. A response may contain such a name only if the request contains it. If the request contains such a name,
+// the response must be the same as for a name that does not exist, except for the name itself.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

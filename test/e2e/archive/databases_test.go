@@ -348,7 +348,7 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// testLarge files an hour with long names and with texts in non-Latin scripts.
+// testLarge files an hour with long names and with strings in non-Latin scripts.
 func testLarge(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "large")
 	sink, err := kind.sink(t.Context(), url)

@@ -60,9 +60,9 @@ func sorted(boards []books.Board) []books.Board {
 // All is the number of methods that the tests call.
 var All = len(methods)
 
-// TestOrder checks that each of the first n read methods returns the same answer as in a new source, after each other
-// method with the same query or with a query for another period and place. hours is the number of hours that the query
-// must find.
+// TestOrder checks that answers do not depend on earlier calls. Each of the first n read methods must return the same
+// answer in a new source and after a call of any other method, with the same query or with a query for another period
+// and place. hours is the number of hours that the query must find.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	other := of

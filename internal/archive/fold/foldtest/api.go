@@ -223,7 +223,7 @@ var (
 // expressions caches the expressions of all matchers.
 var expressions sync.Map
 
-// compiled returns the compiled expression for a text, from the cache if possible.
+// compiled returns the compiled expression for a string, from the cache if possible.
 func compiled(values string) *expression {
 	if known, ok := expressions.Load(values); ok {
 		return known.(*expression)
