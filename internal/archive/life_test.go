@@ -35,8 +35,8 @@ type life struct {
 	minutes  int
 }
 
-// off reports whether a machine is off at a minute, or will be off before the next soon minutes are
-// over.
+// off reports whether a machine is off at a minute, or will be turned off in the minutes after it. soon is the
+// number of these minutes.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// If a step takes longer than this, it is assumed to hang. On an idle machine, it takes about a
-// second.
+// If a step takes longer than this, it is assumed to hang. On an idle machine, a step takes
+// about a second.
 const hangTimeout = 2 * time.Minute
 
 func eventually(t *testing.T, what string, ask func() error) {
