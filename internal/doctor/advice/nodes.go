@@ -263,13 +263,13 @@ func (c *Cluster) missing(h *host, n *node) state {
 	p := &h.pods[i]
 	s := state{level: todo, fix: h.fix(fixRestart), pod: p.Metadata.Name}
 	if with {
-		s.text = "no exporter: the pod is older than the exporter in the pod's DaemonSet. Replace the pod"
+		s.text = "no exporter: the pod was created before the exporter was added to the DaemonSet. Replace the pod"
 	} else if left, is := c.injector.leaves(p); is {
 		s.text, s.fix = "no exporter in the pods of DaemonSet "+h.set.Metadata.full()+": "+left.reason, h.fix(left.fix)
 	} else if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
 		s.text = "no exporter, although the policy applies to the pod: see section \"If a container is missing\" in docs/install.md"
 	} else {
-		s.text = "no exporter: the pod is older than the policy, the webhook or the parameters. Replace the pod"
+		s.text = "no exporter: the pod was created before the policy, the webhook or the parameters last changed. Replace the pod"
 	}
 	return s
 }

@@ -46,7 +46,7 @@ var (
 	amdStaticPlugin = &plugin{"AMD's device plugin from its static manifest", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("amdgpu-dp-cntr")
 	}}
-	amdHealthPlugin = &plugin{"AMD's device plugin by its health manifest", amd, func(d *daemonSet) bool {
+	amdHealthPlugin = &plugin{"AMD's device plugin from its health manifest", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("amdgpu-dp-cntr-health")
 	}}
 	amdHelmPlugin = &plugin{"AMD's device plugin from its Helm chart", amd, func(d *daemonSet) bool {

@@ -110,7 +110,7 @@ func TestDoctor(t *testing.T) {
 
 	<-time.After(time.Second) // creation times are whole seconds
 	chooseAll(t)
-	doctor(advice.ToDo, "the pod is older than the policy, the webhook or the parameters", "kubectl --namespace kube-system delete pod "+static.daemonSet)
+	doctor(advice.ToDo, "the pod was created before the policy, the webhook or the parameters last changed", "kubectl --namespace kube-system delete pod "+static.daemonSet)
 
 	policyActs(t, static, fresh(&podsOf(t, static.namespace, static.daemonSet)[0]))
 	kubectl(t, "--namespace", static.namespace, "rollout", "restart", "daemonset/"+static.daemonSet)
