@@ -312,7 +312,7 @@ func (c *command) usage(t Terminal) {
 
 // unknownCommand returns the text of an error. It suggests similar commands.
 func unknownCommand(name string) string {
-	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
+	text := fmt.Sprintf("unknown command %q: must be %s, or a question (help lists the questions)", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {
 		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word is similar to many other words
 	})

@@ -182,7 +182,7 @@ func TestPlugin(t *testing.T) {
 			check(t, os.Symlink("gpuledger-archive", path))
 		}
 		execute(t, path, "stat").has(2, "did you mean statement?")
-		execute(t, path, "qqqq").has(2, "or a question\n")
+		execute(t, path, "qqqq").has(2, "or a question (help lists the questions)\n")
 		execute(t, path, "help").has(0, program+" where")
 		execute(t, path, "wheer", "S1").has(2, `unknown command "wheer"`, "did you mean where?", program+" where", "statement", "verify", "once")
 	}

@@ -151,7 +151,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")
 	if c.several {
-		fs.StringVar(&o.list, "names", "", "`file` with names, one per line, or a CSV file with a column of serial numbers; here and as the argument, - stands for standard input")
+		fs.StringVar(&o.list, "names", "", "`file` with names, one per line, or a CSV file with a column of serial numbers; - reads standard input, both as the value of --names and as an argument")
 		fs.StringVar(&o.column, "names.column", "", "`header` of the column with the names in --names; default recognizes exports of NetBox and ServiceNow")
 	}
 	if c.extra != nil {

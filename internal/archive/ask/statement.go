@@ -239,7 +239,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	answer := q.statementColumns(a).answer(append(slices.Clone(a.lines), a.ends(a.others.Energy != 0 || a.others.GPUTime != 0)...)...)
 	answer.Notices = a.notices
 	if a.unmeasured {
-		answer.Notices = append(answer.Notices, "the rules contain no measured part for this time: set --store.read=samples, or read an archive with --books")
+		answer.Notices = append(answer.Notices, "the recording rules did not record the measured energy of this time: set --store.read=samples, or read an archive with --books")
 	}
 	return answer, nil
 }

@@ -47,8 +47,8 @@ func (c *Config) Validate(addresses []string, credentials bool) error {
 	}
 	for _, listen := range addresses {
 		if !address.ListensOnLoopback(listen) {
-			return fmt.Errorf("with serve or --web.pages on --web.listen-address=%s, anyone on the network could read the books: "+
-				"set --web.pages.readers or --web.pages.insecure, or in --web.config.file either basic_auth_users or client_auth_type: RequireAndVerifyClientCert", listen)
+			return fmt.Errorf("--web.listen-address=%s would serve the books to every client on the network: set --web.pages.readers; "+
+				"or set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file; or allow access without credentials with --web.pages.insecure", listen)
 		}
 	}
 	return nil
