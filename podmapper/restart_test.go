@@ -54,8 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer checks an ignored response on a node with the Pods API, which still responds while the
-// call for the list fails.
+// TestPodsAPIAndAnEmptyAnswer checks a node with the Pods API. First the call List fails while the
+// Pods API still responds. Then an empty response to List must be ignored.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))

@@ -97,7 +97,7 @@ func (t *texts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = z.Close() // an error means that the client disconnected
 }
 
-// compressors contains compressors that are not in use.
+// compressors keeps gzip writers for later responses.
 var compressors = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return z

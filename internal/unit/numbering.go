@@ -94,8 +94,9 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	}
 }
 
-// compare stores the GPUs that jobs used, for each job that has files. It ignores a job if its
-// files name a GPU by UUID, because such a job does not show the meaning of numbers.
+// compare stores the GPUs that jobs used, for each job that has files. It ignores each job whose
+// files name a GPU by UUID, because such a job does not show which GPUs the numbers in files stand
+// for.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory

@@ -112,8 +112,8 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	return energy, idle
 }
 
-// accounts contains the knots for the accounts of one owner of a GPU. All owners of a GPU share it equally, so their
-// accounts are the same.
+// accounts collects the series of one owner of a GPU, as knots (see [Series]). All owners of a GPU share it equally, so
+// their accounts are the same.
 type accounts struct {
 	owners                        int64
 	energy, idle, active          int64

@@ -1,5 +1,5 @@
-// node check.mjs OUT SIMNODE: opens the exporter's page in Chromium, for every scenario of the simulated node and
-// for every page in internal/status/testdata. It uses the sizes of a phone and a screen, in light and dark mode,
+// node check.mjs OUT SIMNODE: opens two kinds of pages in Chromium: the exporter's page of a simulated node in each
+// scenario, and each page in internal/status/testdata. It uses the sizes of a phone and a screen, in light and dark mode,
 // and saves pictures in the folder OUT. Exits with status 1 if axe finds an accessibility violation, if an element
 // is wider than the window, if a number is wrapped, or if the page requests another address.
 import { execFileSync, spawn } from 'node:child_process';

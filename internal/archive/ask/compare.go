@@ -104,8 +104,9 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs pairs the lines of two statements. Two lines of groups form a pair if their values are equal. A group that only
-// one statement contains has nil as the other line. After the groups, pairs returns the last lines, such as the totals.
+// pairs pairs the lines of two statements. Two lines of groups form a pair if their values are equal. If only one
+// statement contains a group, the other line of the pair is nil. After the groups, pairs returns the last lines, such
+// as the totals.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -97,8 +97,8 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestImpact checks the rows for the Impact Framework. The energy contains the PUE, because carbon is the energy
-// multiplied by the intensity.
+// TestImpact checks the rows for the Impact Framework. The energy in these rows is already multiplied by the PUE,
+// because the carbon must equal the energy multiplied by the carbon intensity.
 func TestImpact(t *testing.T) {
 	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
 	for pue, want := range map[string]string{"1": "0.2,400,80", "2": "0.4,400,160"} {

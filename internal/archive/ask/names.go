@@ -44,7 +44,7 @@ func (e *UnknownError) advice() string {
 	return "check the name, or set --since"
 }
 
-// If an argument is standardInput, the names are read from standard input.
+// standardInput is an argument, or a value of --names. It makes the command read the names from standard input.
 const standardInput = "-"
 
 // checkNames checks the arguments, and the flags about names.

@@ -32,8 +32,8 @@ var ErrScope = errors.New("outside the scope of this reader")
 // others is the reason that is shown for charges outside the scope of a reader.
 const others = "others"
 
-// reach is the smallest scope that allows a question. The zero value requires all books, so a question without a reach
-// is refused to every reader with a scope.
+// reach is the smallest scope that allows a question. The zero value requires all books, so only a reader with
+// Scope.All can ask a question that sets no reach.
 type reach int
 
 const (

@@ -146,7 +146,7 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket. It keeps the list and the content of the manifest's files in memory, because every query reads
+// cache reads a bucket. It keeps the list and the content of the manifest's files in memory, because every query reads
 // them.
 type cache struct {
 	storage

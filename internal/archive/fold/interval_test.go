@@ -29,7 +29,7 @@ func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) fold
 // GPU, and the created timestamp in minutes on the node's clock.
 type sample struct{ minute, held, created float64 }
 
-// absent is the held time in a scrape without the pod.
+// absent replaces the held time of a sample if the scrape did not contain the pod.
 const absent = -1
 
 // TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. The board is scraped together

@@ -64,7 +64,7 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 // optionalAmounts contains the columns of charges that may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
-// plus adds two integers, which are strings. An unknown integer is an empty string and adds nothing.
+// plus adds two integers that are given as decimal strings. An unknown integer is an empty string and adds nothing.
 func plus(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

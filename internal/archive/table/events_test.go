@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that snapshots are rows of another table than events, and that events with rejected times are
-// marked.
+// TestEventRows checks that EventRows returns only the events or only the snapshots, depending on the table. It also
+// checks that events with rejected times are marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)

@@ -44,9 +44,8 @@ type Source struct {
 	// platforms contains the names of the partitions' platform devices at the last reading of the
 	// topology.
 	platforms map[string]string
-	// files contains the device nodes that processes had opened at the last reading of the topology,
-	// by the name of the device node. unread is set once some of the opened device nodes could not be
-	// listed.
+	// files maps the name of a device node to its open files in all processes, as of the last
+	// reading of the topology. unread is set once some of the open files could not be listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool

@@ -42,7 +42,7 @@ type replacement struct {
 	// because a new container would get the same library.
 	used    bool
 	current *Replaced     // set if the last reading found a mismatch
-	since   time.Duration // boot-clock time of the first mismatch in succession
+	since   time.Duration // boot-clock time of the first mismatch, if current is set
 	ended   bool          // set when a restart is due
 }
 
@@ -72,7 +72,8 @@ func mappedLibrary() string {
 }
 
 // check examines the error of a reading. If the driver was replaced, it adds the two versions and
-// the program's next step to the error. Timeouts between mismatches are ignored.
+// the program's next step to the error. A timeout between two mismatches does not change the field
+// since.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

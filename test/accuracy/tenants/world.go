@@ -43,8 +43,8 @@ type GPU struct {
 type AMD int
 
 // The driver reports either a sum of activity or an average. From a sum, the exporter calculates the average since the
-// last reading (revisions 1.6 to 1.9 of gpu_metrics). In all other revisions, the average covers a shorter or longer
-// time.
+// last reading (revisions 1.6 to 1.9 of gpu_metrics). In all other revisions, the driver reports an average over a
+// fixed time, here 1 ms or 1 s.
 const (
 	NoAMD AMD = iota // an NVIDIA GPU
 	AMDSums

@@ -133,8 +133,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// run files hours in a sink with both programs. It compares the statements before the migration, after the migration,
-// and after the last hour.
+// run lets the earlier program file hours in a sink, and then this program file the later hours in the same sink. It
+// compares the statements before the migration, after the migration, and after the last hour.
 func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	t.Helper()
 	if out, err := u.file(t, u.earlier, opened, upgraded, sink...); err != nil {

@@ -35,8 +35,8 @@ func travels() []byte {
 	return h.bytes()
 }
 
-// TestAnnotations checks that each event is annotated exactly once, for every step of the query and every phase of the
-// steps. Dashboards about selected boards must also mark the return of a board to a node within a day.
+// TestAnnotations checks that each event is annotated exactly once, for three steps of the query and three start times
+// of each step. Dashboards about selected boards must also mark the return of a board to a node within a day.
 func TestAnnotations(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/placement.yaml")
 	check(t, err)

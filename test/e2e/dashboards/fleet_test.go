@@ -35,8 +35,8 @@ func capacity() []byte {
 	return h.bytes()
 }
 
-// TestFleet checks the values in the dashboard "Fleet" in the busiest hour. One and two hours later, it checks the
-// values about full hours.
+// TestFleet checks the values in the dashboard "Fleet" during the busiest hour. It also checks values at 4:02 and 5:02,
+// because the recording rules have results for the busiest hour only after the end of the hour.
 func TestFleet(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
