@@ -30,14 +30,14 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 // be changed. If several containers of a pod refer to a claim, the allocation of the claimed device
 // names the pod but no container.
 //
-// The list is valid for at most three poll intervals after it was requested. After this time only
-// the UIDs of live pods are known. A host that is configured without a kubelet has no allocations.
-// On a host without a kubelet, use without an allocation is not reported. A missing socket does not
-// mean that there is no kubelet, because the socket may not be mounted.
+// The list is valid for at most three poll intervals after it was requested. After this time only the UIDs of live
+// pods are known. A host that is configured without a kubelet has no allocations. On such a host, the exporter does
+// not report use without an allocation. A missing socket does not mean that there is no kubelet, because the socket
+// may not be mounted.
 //
-// When the last known process of a pod has ended, Allocations requests an early poll. Until this
-// poll, the pod counts as not live. There is an exception: if the Pods API reported the pod as
-// alive, the pod stays live, because a pod is also alive between two runs of its containers.
+// When the last known process of a pod has ended, Allocations requests an early poll. Until this poll, the pod
+// counts as not live. However, if the Pods API reported the pod as alive, the pod stays live, because a pod without
+// processes may only wait for a restart of its container.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, alive, of, fresh, requested := m.held, m.alive, m.podProcesses, m.fresh(), m.requested

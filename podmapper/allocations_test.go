@@ -96,8 +96,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestHostWithoutKubelet checks that allocations are unknown if the socket's folder is missing, because this may mean
-// that a mount is missing.
+// TestHostWithoutKubelet checks that allocations are unknown if the socket's directory is missing, because the pod
+// of the exporter may lack a mount.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -204,8 +204,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list contains the time of its request. An allocation that was made during the call may
-// be missing from the list, so the time of the response would be wrong.
+// TestRequestTime checks that a list contains the time of the request and not the time of the response. An
+// allocation that the kubelet made between these times may be missing from the list.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -264,7 +264,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet checks a kubelet before Kubernetes 1.20, which does not support version v1 of the API.
+// TestOldKubelet checks a kubelet of a version before 1.20. Such a kubelet does not support version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})

@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Limits for one response of the kubelet. The limits also cover the number of parts, because a few
-// bytes of a response can become hundreds of bytes in memory. The response of a kubelet with 500
-// pods and 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is
-// rejected as a whole, because a pod that is missing from a partial list would count as ended.
+// Limits for one response of the kubelet. The size in bytes is not the only limit. The number of parts is also
+// limited, because a part of a few bytes can need hundreds of bytes in memory. The response of a kubelet with 500
+// pods and 1,000 devices is below a tenth of each limit. A response that exceeds a limit is rejected as a whole,
+// because a pod that is missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // maximum size of a response in bytes
 	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// oversized returns how often the input of a stage exceeded a limit.
+// oversized returns the number of times that the input of a stage exceeded a limit.
 func (n *node) oversized(name stage.Name) uint64 {
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(name) {

@@ -2,8 +2,9 @@ package podmapper_test
 
 import "testing"
 
-// TestBlind checks the time in which only the exporter's own process is visible. Pods must keep their GPUs in this
-// time, even after polls. If a pod ends in this time, the mapper must detect this when it can see processes again.
+// TestBlind checks a mapper that for some time sees only the exporter's own process. During this time, pods must
+// keep their GPUs, even after polls. If a pod ends during this time, the mapper must detect the end when it sees
+// processes again.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -32,9 +33,9 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists it and its logs still exist. It
-// must not count as alive until one of its processes is seen again, even while no process is visible and while the
-// exporter seems to have its own PID namespace.
+// TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists it and its logs still exist.
+// The pod must not count as alive until the mapper sees one of its processes again. This must be true even while
+// the mapper sees no process, and while the exporter seems to have its own PID namespace.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

@@ -24,8 +24,8 @@ type cgroup struct {
 	host bool
 }
 
-// readCgroup reads the cgroup of the process that st describes, in the same way as
-// [proc.Tree.Cgroup]. A kernel thread belongs to the host.
+// readCgroup reads the cgroup of the process that st describes. It calls [proc.Tree.Cgroup]. A kernel thread
+// belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
 	c := cgroup{host: st.Kernel}

@@ -14,14 +14,13 @@ const (
 	amdResources    = "amd.com/"
 )
 
-// parseDeviceID parses the id with which a device plugin registers a device with the kubelet.
-// NVIDIA's plugin uses GPU-<uuid> and MIG-<uuid>. With drivers before R470, it uses
-// MIG-GPU-<uuid>/<GPU instance>/<compute instance> for MIG devices. With the index strategy, it
-// uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the names of device nodes:
-// nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the kernel: the
-// PCI address for a GPU, and amdgpu_xcp_<n> for a partition. An id from another vendor is parsed as
-// a PCI address if possible. Otherwise it becomes the UUID without a change. If the id is invalid,
-// the name in the result is empty.
+// parseDeviceID parses the id with which a device plugin registers a device with the kubelet. NVIDIA's plugin uses
+// GPU-<uuid> and MIG-<uuid>. With drivers before R470, it uses MIG-GPU-<uuid>/<GPU instance>/<compute instance> for
+// MIG devices. With the index strategy, it uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the
+// names of device nodes: nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the
+// kernel: the PCI address for a GPU, and amdgpu_xcp_<n> for a partition. An id from another vendor is parsed as a
+// PCI address if possible. Otherwise the id itself is used as the UUID. If the id is invalid, the name in the
+// result is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)

@@ -132,7 +132,7 @@ func TestUnknownDeviceID(t *testing.T) {
 	}
 }
 
-// spell formats the name of a device as a device plugin does. An old MIG device has no compute instance.
+// spell formats the name of a device as a device plugin does.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {

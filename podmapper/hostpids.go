@@ -72,10 +72,10 @@ func isOwnNamespace(t proc.Tree) bool {
 	return true
 }
 
-// initIsOutsidePod reports whether process 1 is outside the exporter's pod. Process 1 is outside
-// the pod if the host itself is a container, as with kind. In a pod's PID namespace, process 1 is
-// either the container's first process or the pod's pause process. If the exporter has a private
-// cgroup namespace, a path begins with "/.." only if it is outside this namespace.
+// initIsOutsidePod reports whether process 1 is outside the exporter's pod. Process 1 is outside the pod if the
+// host itself is a container, as with kind. In a pod's PID namespace, process 1 is either the container's first
+// process or the pod's pause process. If the exporter has a private cgroup namespace, the path of a cgroup outside
+// this namespace begins with "/..".
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

@@ -11,10 +11,10 @@ import (
 // until it ends, so if other devices are listed under its name, these devices belong to another
 // pod.
 //
-// This method has limits. If a pod has no log link, it cannot be distinguished from an earlier pod
-// with the same name in two cases: the earlier pod had the same devices, or the earlier pod was
-// never identified. A static pod can restart with the same UID, but if it returns with other
-// devices, its UID is no longer found. With the kubelet's Pods API, there are no such limits.
+// This method has limits. If a pod has no log link, it cannot be distinguished from an earlier pod with the same
+// name in two cases: the earlier pod had the same devices, or the earlier pod was never identified. A static pod
+// can restart with the same UID. If it restarts with different devices, find no longer returns its UID. With the
+// kubelet's Pods API, there are no such limits.
 type identities map[identity]devices // nil for a pod if another pod now has its name
 
 // identity identifies a pod that has or had a name.

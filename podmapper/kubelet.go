@@ -60,7 +60,7 @@ type kubelet struct{ socket }
 
 // list returns the pods in the pod-resources API, with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	// While the kubelet is stopped, its folder still exists.
+	// The directory still exists while the kubelet is stopped.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount this directory; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))

@@ -40,7 +40,7 @@ type device struct {
 // understood reports whether the format of the id is known.
 func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
-// A listing contains the data of a response of the pod-resources API.
+// A listing contains the parts of one pod-resources response that the mapper uses.
 type listing struct {
 	held map[podName]devices
 	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished

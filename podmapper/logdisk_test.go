@@ -142,8 +142,8 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	}
 }
 
-// TestLogsFailForLong checks that the allocations and the containers of a live pod stay known while the logs cannot be
-// read, and that ended pods are forgotten.
+// TestLogsFailForLong checks a log directory that cannot be read for a long time. The allocations and the
+// containers of a live pod must stay known, and ended pods must be dropped.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was last listed or
-// looked up. This time must be longer than the container's processes run after the link was
-// removed, and longer than a response from the kubelet is valid.
+// keepNames is the time for which a container is remembered after its link was last listed or looked up. A
+// container's processes may still run after the kubelet has removed its link, so the time must be longer than such
+// processes run. It must also be longer than a response from the kubelet is valid.
 const keepNames = 5 * time.Minute
 
 // minIDDigits is the number of digits of a container's id that are enough to identify the
@@ -75,9 +75,9 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops old containers. While the directories cannot be read, forget keeps the containers of
-// live pods and their last listed state, because the UIDs of allocations come from these
-// containers.
+// forget drops old containers. While the directories cannot be read, forget keeps the containers of live pods,
+// because the UIDs of allocations come from these containers. It also keeps whether the last successful listing
+// contained them.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

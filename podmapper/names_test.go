@@ -42,8 +42,9 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink checks links with truncated names, in which the container id is incomplete or missing. Twelve digits must
-// identify a container. If no other link exists, this must not count as proof that the pod has no other container.
+// TestCutLink checks links with truncated names, in which the container id is incomplete or missing. Twelve digits
+// must be enough to identify a container. Even if no other link exists, the mapper must not assume that the pod has
+// no other container.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {

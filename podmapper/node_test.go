@@ -217,7 +217,7 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
+// A test that waits longer than this timeout is assumed to hang. The timeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
 // wait waits for the next call to the kubelet.

@@ -61,8 +61,7 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// mayHaveHeld reports whether a name belonged to the given pod or to no pod at the time of this
-// response.
+// mayHaveHeld reports whether, in this response, a name belongs to the given pod or to no pod.
 func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid

@@ -251,8 +251,8 @@ func TestUnreadableCgroup(t *testing.T) {
 	wantOwner(t, n.process(1).Owner, host)
 }
 
-// TestExitsDuringScan checks a process that begins to exit after its stat was read, so that, in cgroup v1, its cgroup
-// is unknown. The scan must not fail because of it.
+// TestExitsDuringScan checks a process that begins to exit after the scan has read its stat file. With cgroup v1,
+// the cgroup of such a process is unknown. The scan must not fail because of this process.
 func TestExitsDuringScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

@@ -84,10 +84,10 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	return ps.byUID[uid].vgpus
 }
 
-// toUsers replaces each allocation to a reservation by allocations to the pods that share the
-// GPU. If these pods are unknown, it keeps the allocation and marks it as reserved. If the format
-// of a device id is unknown and its pod has HAMi's annotation in the last response ps of the Pods
-// API, toUsers uses the devices in the annotation instead.
+// toUsers replaces each allocation to a reservation by allocations to the pods that share the GPU. If these pods
+// are unknown, it keeps the allocation and marks it as reserved. The argument ps is the last response of the Pods
+// API. If the format of a device id is unknown, and the pod in ps carries HAMi's annotation, toUsers uses the
+// devices in the annotation instead.
 func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string

@@ -39,8 +39,8 @@ var (
 	other       = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
 )
 
-// TestReservation checks that the reservation of a GPU does not hold the GPU. The live pods in its group must hold the
-// GPU or, if they are unknown, no pod.
+// TestReservation checks that a pod that only reserves a GPU does not count as a holder of the GPU. The live pods
+// in its group must be the holders. If these pods are unknown, the GPU must have no holder.
 func TestReservation(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))

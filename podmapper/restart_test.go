@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// TestAllHoldersGone checks a kubelet that has just started, and that lists no pods, or only its static pods, for a
-// moment. The mapper must ignore the first such response, but accept the second one in a row.
+// TestAllHoldersGone checks a kubelet that has just started. For a moment, this kubelet lists no pods, or only its
+// static pods. The mapper must ignore the first such response, but accept the second one in a row.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",

@@ -25,9 +25,9 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens the accounts of new holders before they are charged, because Prometheus omits
-// the first value of a counter that starts above zero. It opens them immediately, although the
-// settlement of the book may be behind.
+// openHolders opens the accounts of new holders at zero, before energy is charged to them. If a counter started
+// above zero, functions such as rate and increase in Prometheus would ignore its first value. openHolders opens the
+// accounts immediately, although earlier intervals of the book may still be unsettled.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -134,10 +134,10 @@ func (b *book) dropProcesses() {
 	}
 }
 
-// retire drops the accounts of processes that ended longer ago than the retention time. If all
-// accounts of a group ended longer ago, it drops these accounts and adds their energy to Retired.
-// The accounts of a group retire together, so that the group's sums do not fall while the group
-// exists. A unit in a group retires in the same way. A folded account ends with its owner's account.
+// retire drops the accounts of processes that ended before the retention time began. When all accounts of a group
+// ended before that, retire drops these accounts and adds their energy to Retired. The accounts of a group retire
+// together, so that the group's sums do not fall while the group exists. A unit in a group retires in the same way.
+// A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

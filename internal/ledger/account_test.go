@@ -162,8 +162,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that a job inside a pod has an account of its own with the job's part of the pod's energy. The
-// account must survive a restart and end with the job.
+// TestJobInPod checks that a job inside a pod gets its own account, and that this account contains the job's part
+// of the pod's energy. The account must survive a restart and end with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}

@@ -68,9 +68,8 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy to which an interval contributes. This window is
-// used to divide the late energy. If the interval contributes to no late energy, lateWindow returns
-// nil.
+// lateWindow returns the window of the late energy to which an interval contributes. If the interval contributes to
+// no late energy, lateWindow returns nil.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -83,8 +82,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of an ended process to the waiting intervals in which the process
-// was present. The newest of these intervals also gets the activity that lies in none of them.
+// addLast adds the last activity of an ended process to the waiting intervals in which the process was present. If
+// some of this activity lies outside all these intervals, the newest of them gets it.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)

@@ -25,8 +25,8 @@ type board struct {
 	// since the last mark.
 	reloaded, restarted bool
 
-	// last is the newest mark. between contains the observations since this mark, all of which contained a wrong
-	// reading.
+	// last is the newest mark. between contains the observations since this mark. The reading in each of these
+	// observations was wrong.
 	last    mark
 	between []view
 	spans   []span // spans that are not settled yet, oldest first
@@ -83,7 +83,8 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations on the board. x selects the containers, and y the details of the allocations.
+// allocate replaces the allocations on the board. x selects the containers, and y selects the details of the
+// allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -117,8 +118,8 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// note records an observation that was passed to the ledger. The observation ends a span unless its
-// reading is wrong.
+// note records an observation that was passed to the ledger. If the reading in the observation is correct, the
+// observation ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {

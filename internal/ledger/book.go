@@ -119,9 +119,9 @@ type interval struct {
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. This
-	// happens if the counter did not change for some time, was behind, or was withdrawn and has returned.
-	// timeless is set for such a late interval, because other intervals already count its time.
+	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. Late
+	// energy occurs after a time in which the counter did not change, lagged behind, or was not available. timeless
+	// is set for such a late interval, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -133,8 +133,8 @@ func newBook() *book {
 	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
-// If a returned state shares the accounts, copyOnWrite copies the accounts. copyOnWrite is called before the
-// accounts change.
+// copyOnWrite must be called before the accounts change. If a returned state shares the accounts, copyOnWrite
+// copies them.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
@@ -210,10 +210,10 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations. It opens accounts for new holders. Some intervals wait for allocations. Each of
-// these intervals keeps the holders that are known to have been alive, and gets the known allocations in
-// addition. While a book gets no marks, it retires no accounts. It opens no accounts either, because
-// otherwise it would collect the accounts of all future pods.
+// learn records allocations. It opens accounts for new holders. If an interval waits for allocations, learn adds
+// the allocations to the interval. The interval keeps the holders that are known to have been alive. While a book
+// gets no marks, it retires no accounts. Therefore learn opens no accounts in this time. Otherwise the book would
+// collect the accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// addTimes adds the interval to an account's active time, and adds the owner's sampled busy time to
-// Busy. Late samples can add busy time to an interval that is not active, so the busy time of a
-// single interval is not limited. Instead, the account's total busy time is limited to its total
-// active time.
+// addTimes adds the interval to an account's active time, and adds the owner's sampled busy time to Busy. Late
+// samples can add busy time to an interval in which the account is not active. Therefore the busy time of a single
+// interval is not limited to its active time, but the account's total busy time is limited to its total active
+// time.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A burstLoad is a process that works in bursts of random lengths, with which the test compares the busy time in the
-// books.
+// A burstLoad is a process that works in bursts of random lengths. The test compares the busy time in the books
+// with these bursts.
 type burstLoad struct {
 	*gpu.Process
 	bursts []gpu.Span // bursts on the boot clock

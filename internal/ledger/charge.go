@@ -95,7 +95,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 	} else {
 		b.bill(p.holding, p, p.idle, gpu.Allocated)
 		for _, w := range p.holding {
-			w.idle = w.energy.Sum() // at this point, only the idle part is charged
+			w.idle = w.energy.Sum() // at this point, only the idle part has been charged
 		}
 		b.billWork(p)
 	}

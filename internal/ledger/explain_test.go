@@ -42,8 +42,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled between two consecutive books explain every difference between
-// them, including the amounts of accounts that retired in the meantime.
+// explains checks that the intervals that were settled between two consecutive books explain every difference
+// between the books, including the amounts of accounts that retired in the meantime.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()

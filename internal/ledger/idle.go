@@ -71,10 +71,10 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
-// mostBusy returns the share of the interval in which any MIG instance worked, under the assumption that all instances
-// worked at different times. This is the largest possible share. It is used because one instance may draw as much power
-// as the limit of the GPU. The result is always below 1. Otherwise, if an instance worked all the time, the idle power
-// would be equal to the power of the GPU.
+// mostBusy returns the share of the interval in which any MIG instance worked, under the assumption that all
+// instances worked at different times. This is the largest possible share. It is used because one instance may draw
+// as much power as the limit of the GPU. The result is always below 1. If the result were 1, the whole power of the
+// GPU would count as idle power.
 func (iv *interval) mostBusy() float64 {
 	const most = 0.99
 	var busy time.Duration
@@ -108,9 +108,9 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 // contain short work that the samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power is used to divide the energy of the interval into an idle and a busy part.
-// The idle power is not needed at rest, because all energy is idle, and not needed without idle time, because all
-// energy is busy.
+// dividesBy reports whether the idle power is used to divide the energy of the interval into an idle and a busy
+// part. At rest, the idle power is not used, because all energy is idle. Without idle time, it is not used either,
+// because all energy is busy.
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (

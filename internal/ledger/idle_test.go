@@ -25,7 +25,7 @@ type meter struct {
 	// utilization is the utilisation of the GPU while samples name a process. unnamed is the GPU's utilisation while no
 	// sample names a process.
 	utilization, unnamed float64
-	// weighted is set if the activity is weighted. The activity is then unknown if no process has activity.
+	// weighted is set if the activity is weighted. If no process is active, weighted activity counts as unknown.
 	weighted bool
 }
 
@@ -85,8 +85,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// TestIdlePowerMoves checks that the idle power follows a change of the hardware within an hour. Work without samples,
-// or a few minutes of low power, must not change it.
+// TestIdlePowerMoves checks that the idle power follows a change of the hardware within an hour. Work without
+// samples, or a few minutes of low power, must not change the learned idle power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -107,9 +107,9 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks a GPU whose power samples show each quiet time. Quiet intervals must then
-// not be used, because an interval counts as quiet if the process samples show no work, and process samples may miss
-// work between two samples. Utilisation samples do not miss it.
+// TestQuietIntervalsBesidePowerSamples checks a GPU whose power samples show each quiet time. For such a GPU, the
+// ledger must not learn from quiet intervals, because an interval counts as quiet if the process samples show no
+// work, and process samples may miss work between two samples. Utilisation samples do not miss this work.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true

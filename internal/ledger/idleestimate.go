@@ -15,9 +15,9 @@ type minute struct{ power, busy float64 }
 // in s, the busy time according to utilisation in s, and the length in s.
 type sums struct{ energy, busy, utilized, took float64 }
 
-// minutes estimates the idle power of a GPU that has had no observed idle time. The estimate uses the last minutes in
-// which processes had contexts. Energy counters and samples of work have coarse steps, so shorter times would be less
-// accurate.
+// minutes estimates the idle power of a GPU that has had no observed idle time. The estimate uses the last minutes
+// in which processes had contexts. It does not use times shorter than a minute, because energy counters and samples
+// of work have coarse steps.
 type minutes struct {
 	past []minute // past minutes, sorted from oldest to newest
 	now  sums

@@ -64,8 +64,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks an interval in which contexts are opened or closed. The ledger must measure the power with
-// contexts neither in this interval nor in the next one.
+// TestContextsChange checks an interval in which contexts are opened or closed. The ledger must not measure the
+// power with contexts in this interval or in the next one.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -184,10 +184,10 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, one of which is
-// never idle. The estimate uses the activity of the instances. Without this activity, the estimate would be an eighth
-// of the limit (87.5 W) or, if it is lower, the lowest power. If this instance always works, any power below the power
-// of the GPU is a possible idle power.
+// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, one of which
+// is never idle. The estimate uses the activity of the instances. Without this activity, the estimate would be an
+// eighth of the limit (87.5 W) or, if it is lower, the lowest power. If one instance always works, every power
+// below the power of the GPU is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {

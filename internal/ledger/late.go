@@ -8,16 +8,15 @@ import (
 )
 
 // A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises by more energy
-// than the board could have drawn since the last reading. If the board could have drawn the additional energy
-// earlier, while the counter rose too slowly, the additional energy is late energy. Otherwise the reading is
-// implausible.
+// than the board could have drawn since the last reading. This additional energy is late energy if the board could
+// have drawn it earlier, while the counter rose too slowly. Otherwise the reading is implausible.
 
 // lateFor is the maximum time by which a counter may be behind.
 const lateFor = 10 * time.Second
 
 // A lag records whether a counter may be behind.
 type lag struct {
-	// unused is the largest energy that the board could have drawn until the last mark, minus the energy that the
+	// unused is the maximum energy that the board could have drawn up to the last mark, minus the energy that the
 	// counter has counted. It is limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
 	// recent contains the last mark and all marks that are at most lateFor older than the last mark.

@@ -44,8 +44,8 @@ func TestLateCounter(t *testing.T) {
 }
 
 // TestLateCounterOfTwo checks that late energy is charged like the energy of a gap if the owners changed in the
-// meantime. The GPU uses 690 J per second. For five seconds, the counter increases by only a tenth of this per second,
-// and then it catches up. In the last second, the board can have drawn 770 J (700 W over the second and one step of the
+// meantime. The GPU uses 690 J per second. For five seconds, the counter increases by only 69 J per second, and
+// then it catches up. In the last second, the board can have drawn 770 J (700 W over the second and one step of the
 // counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -72,9 +72,9 @@ type lossy struct {
 	drawn   float64 // true energy in J since the start
 	counter float64 // value of the true counter in J
 	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
-	// disturbed is the number of seconds from the last change of the counter before each reset to the first reading
-	// after it. A reset is also possible if nothing was read for more than two seconds, because the counter may have
-	// restarted in this time.
+	// disturbed is a sum over all resets, in seconds. For each reset, it includes the time from the last change of
+	// the counter before the reset to the first reading after the reset. A time of more than two seconds without a
+	// reading is also included, because the counter may have restarted in this time.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }

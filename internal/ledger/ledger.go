@@ -26,7 +26,7 @@ type Config struct {
 	// one folded account. 0 means no limit.
 	MaxProcesses int
 	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored
-	// state, because amounts that do not grow would mean that the owners do not work.
+	// state, because readers of amounts that do not grow would conclude that the owners do not work.
 	Profiling bool
 	// Explain limits the memory and the age of the intervals that explain charges.
 	Explain Explain
@@ -63,8 +63,8 @@ type Observation struct {
 	// If the board has several counters, Counter is the name of the counter from which Energy was read. Otherwise
 	// it may be empty. Two counters may have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the integral of power, or nil if unknown. It may be known in addition to Energy. If Counter
-	// changes, the ledger uses PowerSum to bridge the change.
+	// PowerSum is the integral of power, or nil if unknown. An observation may contain both PowerSum and Energy. If
+	// Counter changes, the ledger uses the increase of PowerSum for the time of the change.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers, or 0 if it is unknown.
 	MaxPower gpu.Watts
@@ -99,8 +99,9 @@ type Observation struct {
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// ActivityWeighted is set if the driver reports only which processes use the GPU at one moment. The activity of the GPU
-	// was divided among these processes. If the GPU worked but no process used it at that moment, the activity is unknown.
+	// ActivityWeighted is set if the driver reports only which processes used the GPU at the moment of the reading.
+	// The activity of the GPU is divided among these processes. If the GPU worked, but no process used it at that
+	// moment, the activity is unknown.
 	ActivityWeighted bool
 	// Instances contains the time for which each MIG instance was busy since the last known value for this
 	// instance. If InstancesKnown is false, the busy time of the instances is unknown.
@@ -108,14 +109,14 @@ type Observation struct {
 	InstancesKnown bool
 
 	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. Otherwise
-	// the ledger also uses the last known allocations of each group that is still alive. Alive contains the UIDs
+	// the ledger also uses the last known allocations of the groups that are still alive. Alive contains the UIDs
 	// of the live groups, or is nil if these UIDs are also unknown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
 }
 
-// Activity describes the busy time of one process within a positive span.
+// Activity describes the busy time of one process within a time span, which must be positive.
 type Activity struct {
 	Process *gpu.Process
 	gpu.Span
@@ -173,8 +174,8 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that gets no more charges before the next boot of the node. This data consists of the books
-// of GPUs that were replaced, and of the process accounts of GPUs that have been lost for a long time. If a
+// Tidy drops data that probably gets no more charges before the next boot of the node. This data consists of the
+// books of GPUs that were replaced, and of the process accounts of GPUs that have been lost for a long time. If a
 // lost GPU returns, the rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
@@ -207,8 +208,8 @@ type State struct {
 	Books map[string]*BookState // books by UUID
 }
 
-// BookState is the settled part of one GPU's book. It omits intervals that are not settled. After a restart,
-// the time of these intervals belongs to the gap.
+// BookState is the settled part of one GPU's book. It omits intervals that are not settled. After a restart, the
+// time of the omitted intervals belongs to the gap.
 type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.

@@ -359,8 +359,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the allocations that the kubelet
-// reported at its time.
+// TestAllocationsOfItsTime checks an interval that waits for an owner. It must keep the allocations that the
+// kubelet reported at the time of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()

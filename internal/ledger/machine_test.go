@@ -40,7 +40,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// containers has only a few entries, so that many events concern the same container.
+// containers is short, so that many events affect the same container.
 var containers = []gpu.Owner{
 	train, serve,
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},

@@ -52,8 +52,8 @@ func randomHistory(r *rand.Rand) history {
 	}
 	moment := func() int {
 		for {
-			// If the kubelet does not respond in the last ten seconds before the exporter stops, the exporter does not
-			// record the events of these seconds. So no pod begins or ends in them.
+			// If the kubelet does not respond in the last ten seconds before the exporter stops, the exporter does
+			// not record the events of these seconds. Therefore no pod begins or ends in these seconds.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}

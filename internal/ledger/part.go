@@ -31,8 +31,8 @@ type part struct {
 	// allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding is used to divide the energy that is charged for holding the part. recent is used to
-	// divide the energy of work that no sample names.
+	// holding is used to divide the energy that is charged to holders. recent is used to divide the energy of work
+	// for which no sample names a process.
 	holding, recent weighting
 }
 
@@ -67,9 +67,9 @@ func (iv *interval) part(instance string) part {
 	return p
 }
 
-// owning returns the allocations that can be charged. The kubelet does not report admin access of
-// DRA claims, so any of several claims may be for admin access. If only some of the claims are used
-// by a process, owning omits the other claims.
+// owning returns the allocations that can be charged. The kubelet does not report admin access of DRA claims, so
+// each claim on a device with several claims may be for admin access. If processes use only some of the claims,
+// owning omits the unused claims.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -124,11 +124,10 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works on it. If no owner holds
-// the part or works on it, sole returns the share of the only owner with a process. It returns nil
-// if there are several such owners, or if none of them has a process. It also returns nil if the
-// processes are unknown, or if several owners have a process and either the allocations or the
-// activity are unknown.
+// sole returns the share of the only owner that holds the part or works on it. If no owner holds the part or works
+// on it, sole returns the share of the only owner with a process. It returns nil if several owners qualify, or if
+// no owner qualifies. It also returns nil if the processes are unknown, or if several owners have a process and
+// either the allocations or the activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil

@@ -122,8 +122,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed checks the work of an MPS server. It must be divided among the server's clients by their replicas, and
-// must not make a client active.
+// TestServed checks the work of an MPS server. The energy of this work must be divided among the server's clients
+// by their replicas. The work must not count as active time of a client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

@@ -70,9 +70,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two consecutive processes of one container with the same PID. In the interval in which the first
-// process ends, it must be charged at most for its part of the interval. The account of the second process must replace
-// the retained account of the first process.
+// TestHeldPID checks two consecutive processes of one container with the same PID. In the interval in which the
+// first process ends, this process must be charged for at most the time in which it ran. The account of the second
+// process must replace the retained account of the first process.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)

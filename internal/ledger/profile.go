@@ -40,9 +40,9 @@ func (b *book) addProfiles(profiles []Profile) {
 	}
 }
 
-// countProfiles adds each profile to an owner when the time of the profile is settled. This is the owner that was alone
-// on the GPU or instance for the whole time of the profile. If no owner was alone, the profile is dropped; it is not
-// divided, because the share of each owner in the work is unknown.
+// countProfiles adds each profile to an owner when the time of the profile is settled. This owner must have been
+// alone on the GPU or instance for the whole time of the profile. If no owner was alone, countProfiles drops the
+// profile. It does not divide the profile, because it does not know how much of the work each owner did.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
 		b.useAlone(&parts[i])

@@ -121,8 +121,8 @@ func TestProfiledInstances(t *testing.T) {
 }
 
 // TestProfiledRestart checks the profiled work after a restart. If the new exporter process profiles GPUs, it must
-// continue the amounts. Otherwise, it must drop them, because an amount that does not grow would look like an owner
-// without work. State files of earlier versions contain no profiled work.
+// continue the amounts. Otherwise, it must drop the amounts. If an amount stayed in the books without growing, its
+// owner would seem to do no work. State files of earlier versions contain no profiled work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {

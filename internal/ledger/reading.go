@@ -7,12 +7,12 @@ import (
 )
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the duration of the first
-// reading (at most the length of a gap), because the counter's value may be older than the time of the reading by
-// this duration.
+// reading (at most the length of a gap), because the value in this reading may be older than the time of the
+// reading. The difference is at most the duration.
 //
-// A counter that does not change was not refreshed, because a board that is on draws power. The
-// next increase is charged for the whole time since the counter last changed, and its limit is the
-// energy that the board can draw in this time. A counter that was late may rise by more.
+// A counter that does not change was not refreshed, because a board that is on draws power. The next increase is
+// charged for the whole time since the counter last changed, and its limit is the energy that the board can draw in
+// this time. A counter that was late may exceed this limit.
 //
 // An implausible reading is held back. If the next reading is plausible after the last mark, the
 // held reading was a glitch. If the next reading is plausible after the held reading, the counter
@@ -85,8 +85,8 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter. The difference between two
-// readings may contain the energy of one additional refresh interval.
+// counterStep is the interval at which the board refreshes its counter. The difference between two readings may
+// contain the energy of one refresh interval more than the time between them.
 const counterStep = 100 * time.Millisecond
 
 // If the maximum power of a board is unknown, assumedMaxPower is used.
@@ -115,11 +115,11 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
 }
 
-// uncounted returns an upper bound of the energy that is missing from a plausible rise. The bound
-// is the maximum power times the time since the counter changed, minus the rise. It returns 0
-// except in two cases. First, if the counter was not read for some time, the counter may have been
-// reset in that time and may have exceeded its old value since then. Second, an integral of power
-// omits long times without a reading.
+// uncounted returns an upper bound of the energy that is missing from a plausible rise. The bound is the maximum
+// power times the time since the counter changed, minus the rise. It returns 0 except in two cases. In the first
+// case, the counter was not read for some time. In that time, it may have been reset and may have risen above its
+// old value again. In the second case, the counter is an integral of power, which omits long times without a
+// reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

@@ -49,9 +49,9 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that a rise of the counter during a slow call is plausible. The call may return the counter's
-// value at its start, so the next reading also contains the energy that was used during the call. On a busy processor,
-// calls end late.
+// TestSlowReading checks that a rise of the counter during a slow call is plausible. The call may return the value
+// that the counter had at the start of the call, so the next reading also contains the energy of the time of the
+// call. On a busy processor, calls take longer.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -64,8 +64,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy of this time
-// is charged to the owner at that time.
+// TestHeldCounter checks a counter that does not change for some time and then catches up. The ledger must accept
+// the reading after a time of any length, and must charge the energy to the owner during this time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -123,8 +123,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks a counter that has not changed for some time. The work in the whole time must determine how
-// the energy is divided: one owner works for the first 10 s, and the other for the last 30 s.
+// TestStandingOfTwo checks a counter that has not changed for some time. One owner works for the first 10 s, and
+// another owner works for the last 30 s. The energy must be divided by the work in the whole time.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

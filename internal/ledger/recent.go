@@ -35,9 +35,10 @@ func (r recentWork) add(p *part) {
 	}
 }
 
-// unseen returns the weight of sampled work. The weight is 1 unless the activity is weighted. If the GPU is busy for a
-// share u of each interval, the driver reports no process in a share 1 − u of the intervals. For each interval with a
-// process, (1 − u) / u other intervals then have the same amount of work but no process.
+// unseen returns the weight of sampled work. The weight is 1 unless the activity is weighted. If the GPU is busy
+// for a share u of each interval, the driver reports no process in a share 1 − u of the intervals. Therefore, for
+// each interval with a reported process, there are (1 − u) / u intervals with the same amount of work but without a
+// reported process.
 func (p *part) unseen(own time.Duration) float64 {
 	if !p.weighted {
 		return 1

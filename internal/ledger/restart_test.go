@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// twoHolders returns an idle pod and a pod that works in each second. Each holds one replica for the whole time.
+// twoHolders returns an idle pod and a pod that works in each second. Each pod holds one replica for the whole
+// time.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }

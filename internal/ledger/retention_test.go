@@ -197,9 +197,9 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks a lost GPU whose book is no longer published. Tidy must drop the process accounts in this book, so
-// that other GPUs can have more of them. If the GPU returns, its book must continue. The book of a GPU that was
-// forgotten must restart at 0.
+// TestTidy checks a lost GPU whose book is no longer published. Tidy must drop the process accounts in this book,
+// so that more process accounts can be opened for other GPUs. If the GPU returns, its book must continue. The book
+// of a GPU that was forgotten must restart at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

@@ -49,8 +49,8 @@ func (m *machine) check() {
 	}
 }
 
-// followsBoard checks that a book balances. The energy in the book must be the energy that the board had counted at one
-// of the readings, and this reading must be at most ten seconds old.
+// followsBoard checks that a book balances. The energy in the book must equal the energy that the board had counted
+// at one of its readings. This reading must be at most ten seconds old.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
@@ -63,9 +63,9 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks the throttled amounts of a book. The throttled time of the book and of each account must be at most
-// the throttled time of the board. Throttled energy must be part of the energy, and the accounts together must have at
-// most the throttled energy of the book. No amount may decrease.
+// throttles checks the throttled amounts of a book. The throttled time of the book and of each account must be at
+// most the throttled time of the board. The throttled energy must not exceed the energy. The sum of the throttled
+// energy over all accounts must not exceed the throttled energy of the book. No amount may decrease.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -85,8 +85,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp checks one account and returns the number of its processes' accounts. The energy of the container must include
-// its idle energy and the energy of its processes. Each PID must have at most one series.
+// addsUp checks one account and returns the number of its processes' accounts. The energy of the container must
+// include its idle energy and the energy of its processes. There must be at most one series for each PID.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}

@@ -21,8 +21,8 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks an interval with several owners. The samples from its end arrive with the next observation.
-// The interval must wait for them and get its part of them.
+// TestLateSamples checks an interval with several owners. The samples from the end of the interval arrive with the
+// next observation. The interval must wait for these samples and get its part of them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -34,7 +34,7 @@ func TestLateSamples(t *testing.T) {
 	if b.Energy != 0 {
 		t.Errorf("settled before the samples are known: %+v", b)
 	}
-	// A fifth of the samples for the next second belongs to the first interval.
+	// A fifth of the samples that arrive in the next second belongs to the first interval.
 	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
@@ -242,8 +242,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle checks an interval whose work appears only in late samples. It must have no idle energy, even
-// if the utilisation was 0 at its end.
+// TestLateWorkIsNotIdle checks an interval whose work appears only in late samples. The interval must contain no
+// idle energy, even if the utilisation was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -274,8 +274,8 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks activity that is observed between two readings of the counter. It must count until
-// an observation shows no activity.
+// TestActiveBetweenReadings checks activity that is observed between two readings of the counter. This activity
+// must count until an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

@@ -78,7 +78,7 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds activity of a process, which may be missing from the list of processes.
+// saw adds activity of a process. The process may be missing from the list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o

@@ -72,8 +72,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks late energy. Its throttled share must be the throttled share of the time since the last
-// change of the counter. No time may count twice.
+// TestThrottledLate checks late energy. The throttled share of this energy must equal the throttled share of the
+// time since the last change of the counter. No time may count twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {

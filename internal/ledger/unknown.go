@@ -34,7 +34,7 @@ func (u *Unknown) negative() bool {
 	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Credited < 0 || c.Time < c.Credited })
 }
 
-// add adds a time for which an owner may have held its device.
+// add records that an owner may have held its device for some time.
 func (u *Unknown) add(key gpu.AccountKey, took time.Duration) {
 	if i := u.find(key); i >= 0 {
 		u.Uncredited[i].Time += took
@@ -156,13 +156,12 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval to the held time of each live holder. It also adds earlier time that
-// was not credited yet. If an owner held the device at the start of the interval and worked,
-// holdTime also credits this owner, even if the owner has ended. For two other kinds of owners,
-// holdTime records the time in unknown, because they may be credited later. First, owners with a
-// process, because their allocation may be newer than the list of allocations. Second, the last
-// known holders while the allocations are unknown. In a gap, such a holder must also have held the
-// device before the gap.
+// holdTime adds the interval to the held time of each live holder. It also adds earlier time that was not credited
+// yet. If an owner held the device at the start of the interval and worked, holdTime also credits this owner, even
+// if the owner has ended. For two other kinds of owners, holdTime records the time in unknown, because they may be
+// credited later. The first kind is owners with a process, because their allocation may be newer than the list of
+// allocations. The second kind is the last known holders while the allocations are unknown. If the interval is a
+// gap, a last known holder must also have held the device before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shortLived contains the recent work of identified processes that were present at no more than one
-// mark. A group with such processes probably also had processes that ended before they were
-// identified.
+// shortLived contains the recent work of identified processes that were present at no more than one mark. If a
+// group runs such processes, it probably also ran processes that ended before they were identified.
 type shortLived struct {
 	work map[gpu.Owner]time.Duration // work by group
 	// began contains the work of the processes that began in the last interval.

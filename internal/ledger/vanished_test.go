@@ -7,10 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRarelySeenProcesses checks a pod whose processes end between two ticks. Only one in ten of them is identified,
-// but the pod must pay for all of them. Another pod on the GPU starts a process every half minute, and must pay for
-// none of the short processes. Within 1 % of the GPU's energy, the charges must be the same as if all processes were
-// identified.
+// TestRarelySeenProcesses checks a pod whose processes end between two ticks. Only one in ten of them is
+// identified, but the pod must pay for all of them. Another pod on the GPU starts a process every half minute, and
+// must pay for none of the short processes. The charges must differ by at most 1 % of the GPU's energy from the
+// charges for a list in which all processes are identified.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))

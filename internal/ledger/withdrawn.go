@@ -17,10 +17,10 @@ type Former struct {
 	Counted gpu.Millijoules `json:"counted"`
 }
 
-// growth returns the energy between two marks, and whether this energy is known. Values of
-// different counters cannot be subtracted. The integral of power is also computed while the board
-// provides a counter, so the integral can bridge a change of counters. After the board's counter
-// returns, the counter also contains the energy of the time in which the counter was missing.
+// growth returns the energy between two marks, and whether this energy is known. If the marks come from different
+// counters, their values cannot be subtracted. In this case growth uses the integral of power, which the exporter
+// also computes while the board provides a counter. After the board's counter returns, the counter also contains
+// the energy of the time in which the counter was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):

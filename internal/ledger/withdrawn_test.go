@@ -14,7 +14,7 @@ import (
 // counter again. The exporter is down in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
-// power is the power of the board in the second before s, in mW. It is different in every second.
+// power is the power of the board in the second before s, in mW. The power is different in every second.
 func (withdrawal) power(s int) gpu.Millijoules { return gpu.Millijoules(200_000 + s*7919%400_000) }
 
 // counter is the value of the board's counter, which continues to count while it is withdrawn.

@@ -10,14 +10,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// correct replaces declared allocations that contradict the use of a GPU, and drops declared
-// allocations without an owner. If an owner uses a GPU but the files for the GPU do not name this
-// owner, the files are wrong. In this case the users of the GPU count as its holders, and an owner
-// that the files name but that does not use the GPU is not a holder. If an owner started after the
-// list was read, its use is not a contradiction. If an owner held the GPU before and its file is
-// missing, the owner remains a holder while it uses the GPU. The reason is that an epilog may
-// remove the file before the last process ends. correct reports the first contradiction in the
-// stage "units".
+// correct replaces declared allocations that contradict the use of a GPU, and drops declared allocations without an
+// owner. If an owner uses a GPU but the files for the GPU do not name this owner, the files are wrong. In this case
+// only the owners that use the GPU count as its holders. If an owner started after the list was read, its use is
+// not a contradiction. If an owner held the GPU before and its file is missing, the owner remains a holder while it
+// uses the GPU. The reason is that an epilog may remove the file before the last process ends. correct reports the
+// first contradiction in the stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false

@@ -44,9 +44,9 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// TestFalsePrologFile checks a job that works on a GPU while a file names other jobs or no live job. The job must be
-// credited with the time for which it works, and the stage "units" must report the file. A file that names this job and
-// another one must not be reported.
+// TestFalsePrologFile checks a job that works on a GPU while a file names other jobs or no live job. The job must
+// be credited with the time for which it works, and the stage "units" must report the file. If a file names both
+// this job and another job, the stage must not report the file.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -116,8 +116,9 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks two jobs after their file was removed. A job must then hold the GPU while it uses it, so
-// the working job is not alone on the GPU. A job without a process must no longer hold the GPU.
+// TestMissingPrologFile checks two jobs after their file was removed. Each job must count as a holder while it uses
+// the GPU. Therefore the working job is not alone on the GPU. A job without a process must no longer count as a
+// holder.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")

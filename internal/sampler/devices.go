@@ -121,7 +121,7 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
-// findInstance returns the first instance for which the function meant returns true.
+// findInstance returns the first instance for which the argument meant returns true.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Partitions == nil {

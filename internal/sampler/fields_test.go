@@ -24,9 +24,9 @@ var charged = []string{
 // directly.
 var unused = []string{"Opening.Vendor", "Opening.Index", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// TestEveryFieldIsUsed checks that no value of a report is lost. A value that the ledger uses must be in the
-// observation. All other values must be in the snapshot. Other tests check memory, MPS clients and Opening. ModuleShare
-// is an exception, because the sampler computes it.
+// TestEveryFieldIsUsed checks that the sampler uses every value of a report. A value that the ledger uses must be
+// in the observation. All other values must be in the snapshot. Other tests check memory, MPS clients and Opening.
+// ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)

@@ -105,9 +105,9 @@ func (r *gpuList) addEvents(events []gpu.DriverEvent) {
 }
 
 // read records the time and the counters of a reading. The driver starts to count when it is loaded, which is after
-// the boot, so all counters were 0 at the boot. There is one exception: AMD GPUs that are connected to the processor
-// by XGMI. Such a GPU keeps its errors during a warm reset, and amdgpu adds these errors to its counters when it is
-// loaded (Linux, amdgpu_persistent_edc_harvesting).
+// the boot, so all counters were 0 at the boot. AMD GPUs that are connected to the processor by XGMI are an
+// exception. Such a GPU keeps its error counts during a warm reset, and amdgpu adds these counts to its counters
+// when the driver is loaded (Linux, amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
@@ -176,9 +176,9 @@ func (r *gpuList) countOpening(report gpu.Report) (n int) {
 	return n
 }
 
-// remember adds the serial numbers of the board and the chassis to a device if they were known before and are missing
-// now. A driver that was just loaded may not report serial numbers. They must not disappear, because counters have the
-// serial numbers as labels.
+// remember adds the serial numbers of the board and the chassis to a device if they were known before and are
+// missing now. A driver that was just loaded may not report serial numbers. The serial numbers must not disappear,
+// because they are labels of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial

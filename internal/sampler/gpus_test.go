@@ -103,8 +103,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestLostGPUTakesNoRoom checks a GPU after the retention time. If it is lost, its processes must not count towards the
-// process limit. If it was replaced, its book must be removed from the state.
+// TestLostGPUTakesNoRoom checks a GPU after the retention time. If the GPU is still lost, its processes must not
+// count towards the process limit. If the GPU was replaced, its book must be removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -220,8 +220,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks a GPU that hangs while the exporter starts. It must not delay other GPUs, whose holder must
-// be credited with every second and charged for it.
+// TestHungAtRestart checks a GPU that hangs while the exporter starts. The hung GPU must not delay other GPUs. The
+// holder of the other GPUs must be credited with every second and charged for it.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -239,9 +239,9 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// TestKernelLog checks that each error in the kernel's log counts once. The errors are: an error that also has a driver
-// event, an error from before the start of the exporter, an error of a GPU that was not listed yet, and an error that
-// is read again after a restart.
+// TestKernelLog checks that each error in the kernel's log counts once. The test contains four kinds of errors: an
+// error that the driver also reports as an event, an error from before the start of the exporter, an error of a GPU
+// that was not listed yet, and an error that is read again after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

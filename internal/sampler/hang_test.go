@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks a save that hangs. In the meantime, gauges must be updated but not books, because only saved
-// books are published. After the save, no energy may be missing.
+// TestSaveHangs checks a save that hangs. During the save, the sampler must update gauges. It must not update
+// books, because it publishes only saved books. After the save, no energy may be missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and errors must not be
-// published in this time, because the content of the file would then count twice. GPUs must be published, so that
+// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and errors must not
+// be published in this time. Otherwise the values in the file would count twice. GPUs must be published, so that
 // probes and gauges work. An error in this time must count when the file has been read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -105,10 +105,10 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders and the other users of the GPU. The kubelet may not list allocations
-// of init containers. Therefore, if a user has no allocation but another container in the user's
-// pod has an allocation, holders lists the user with this allocation. If the container of a process
-// is unknown and the pod of the process has an allocation, holders lists only the allocation.
+// holders returns the holders and the other users of the GPU. The kubelet may not list allocations of init
+// containers. Therefore, if a container uses the GPU without an allocation, but another container in its pod has an
+// allocation, holders lists the first container with this allocation. If the container of a process is unknown and
+// the pod of the process has an allocation, holders lists only the allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {

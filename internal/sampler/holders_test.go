@@ -95,8 +95,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks a container with two allocations of the same GPU. The container must be one holder, with the
-// larger number of replicas of the two allocations.
+// TestTwoClaims checks a container with two allocations of the same GPU. The container must count as one holder.
+// Its number of replicas must be the larger of the two numbers in the allocations.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -178,8 +178,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks a GPU that is reserved for unknown pods. Its processes must not be strays, no pod must hold
-// it, and its idle energy must be charged to no owner.
+// TestReservation checks a GPU that is reserved for unknown pods. The processes on the GPU must not count as
+// strays, no pod must hold the GPU, and its idle energy must not be charged to any owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -272,8 +272,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace. Holders
-// must be charged for their allocations, and no owner for using a GPU.
+// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace.
+// Holders must be charged for their allocations, and no owner must be charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true

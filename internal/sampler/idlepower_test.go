@@ -71,7 +71,7 @@ func TestStoredIdlePower(t *testing.T) {
 }
 
 // TestCorruptIdlePowers checks a table that an exporter cannot have written. The exporter must ignore it, log this
-// once, and keep the file under another name. The books must start nevertheless.
+// once, and keep the file under another name. The exporter must still open its books.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{

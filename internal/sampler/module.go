@@ -9,12 +9,11 @@ type modules struct {
 	shares map[string]float64
 }
 
-// divide sets ModuleShare in each reading that contains the counter of a module. It also marks
-// the energy source of the GPU as divided. If the driver reports the power of the GPU and the
-// power of the module, the share is the quotient of these powers, and the remaining energy
-// belongs to the CPU. Otherwise divide shares the energy among the GPUs of the board, in
-// proportion to their power or equally. If the board contains only one such GPU, this GPU is
-// charged for the whole energy.
+// divide sets ModuleShare in each reading that contains the counter of a module. It also marks the energy source of
+// the GPU as divided. If the driver reports the power of the GPU and the power of the module, the share is the
+// quotient of these powers, and the remaining energy belongs to the CPU. Otherwise divide shares the energy among
+// the GPUs of the board, in proportion to their power or equally. If only one GPU of the board reports this
+// counter, this GPU is charged for the whole energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // readings by the serial number of their board
 	for i := range readings {

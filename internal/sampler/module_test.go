@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports it must be charged
-// for all energy.
+// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports this counter must
+// be charged for all energy of the module.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

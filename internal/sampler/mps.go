@@ -30,11 +30,11 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns the clients of an MPS server. For any other process, it returns no clients.
-// The name does not prove that a process is a server, because any process can choose this name.
-// Therefore, if a pod contains a server and clients, clientsOf assigns only the clients in this
-// pod to the server. A server of the host, or of a pod without a GPU, serves the clients of other
-// pods. The device plugin's control daemon is such a pod.
+// clientsOf returns the clients of an MPS server. For any other process, it returns no clients. The name does not
+// prove that a process is a server, because any process can choose this name. Therefore, if a pod contains a server
+// and clients, clientsOf assigns only the clients in this pod to the server. A server of the host, or of a pod
+// without a GPU, serves the clients of other pods. For example, the pod with the device plugin's control daemon has
+// no GPU.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil

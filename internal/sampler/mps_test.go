@@ -118,8 +118,8 @@ func TestMPSServerByName(t *testing.T) {
 	}
 }
 
-// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. Without a client on the GPU, it
-// must count as any other process.
+// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. Without a client on the GPU,
+// the server must be treated like any other process.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

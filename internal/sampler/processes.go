@@ -21,11 +21,12 @@ type remembered struct {
 }
 
 const (
-	// memory is the time for which a process is remembered. This time is much longer than the period
-	// that the driver's ring of utilisation samples covers.
+	// memory is the time for which a process is remembered. This time is much longer than the age of the oldest
+	// sample in the driver's ring buffer of utilisation samples.
 	memory = 30 * time.Second
-	// lately is the maximum time between the last list that contains an ended process and the start of
-	// a sample that belongs to this process. The ledger uses an outdated list for the same time.
+	// lately limits how long after a process ended a sample can still belong to the process. It is the maximum time
+	// between the last list with the process and the start of the sample. The ledger uses an outdated list for the
+	// same time.
 	lately = 10 * time.Second
 )
 

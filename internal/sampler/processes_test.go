@@ -104,8 +104,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is remembered for half a minute, which is longer than the driver may still
-// list it.
+// TestMemory checks that an ended process is remembered for half a minute. The driver does not list an ended
+// process for that long.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -123,8 +123,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID checks two processes that had the same PID. Until the driver lists the later process, samples with this
-// PID must count for the earlier process, because a sample describes the past and the earlier process was on the GPU.
+// TestReusedPID checks two processes that had the same PID. Until the driver lists the later process, samples with
+// this PID must count for the earlier process. A sample describes past work, and only the earlier process was on
+// the GPU at that time.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -10,7 +10,8 @@ import (
 )
 
 // TestRecent checks the averages over ten minutes for a GPU that is read every ten seconds. The GPU is idle for the
-// first five minutes. Then it is hot, and in every ten seconds the driver's slowdown counter grows by nine.
+// first five minutes. Then the GPU is hot, and the driver's slowdown counter grows by nine seconds in every ten
+// seconds.
 func TestRecent(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -67,8 +68,8 @@ func TestRecent(t *testing.T) {
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 }
 
-// TestRecentWithoutHealth checks that, after a reading without health, the whole value of a counter does not count as
-// its growth. A failed call of the driver causes such a reading.
+// TestRecentWithoutHealth checks readings without health values, which occur when a call of the driver fails. In
+// the next reading, only the increase of a counter must count, and not its whole value.
 func TestRecentWithoutHealth(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -48,8 +48,7 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// KernelLog returns the errors that appeared in the kernel's log since the last call. KernelLog may
-	// be nil.
+	// KernelLog returns the errors that the kernel logged since the last call. KernelLog may be nil.
 	KernelLog func() []gpu.KernelError
 	// PCIClasses matches the GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass
@@ -177,9 +176,9 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists from the readings of an exporter with its own PID
-// namespace. In such an exporter, the lists omit the processes of other pods. Without blind, a listed
-// process would seem to be alone on its GPU.
+// blind removes the driver's process lists from the readings of an exporter with its own PID namespace. For such an
+// exporter, the driver's lists omit the processes of other pods, so a listed process would seem to be alone on its
+// GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]

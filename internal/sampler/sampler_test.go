@@ -106,8 +106,9 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts: 1.5 times the GPU's
-// maximum power or, if the counter covers more than the GPU, 4.5 times.
+// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts. The increase may
+// correspond to 1.5 times the GPU's maximum power. If the counter covers more than the GPU, it may correspond to
+// 4.5 times the maximum power.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -152,8 +153,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks a read that the end of the exporter interrupts. It must not count as a failure, and must be
-// in no snapshot.
+// TestEndDuringARead checks a read that the end of the exporter interrupts. The interrupted read must not count as
+// a failure, and no snapshot may contain its result.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -205,8 +206,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial checks the time in which one vendor's driver does not respond. Its GPUs must stay present, and the number
-// of GPUs that the drivers list must be unknown.
+// TestPartial checks snapshots while the driver of one vendor does not respond. The GPUs of this vendor must stay
+// present, and the number of GPUs that the drivers list must be unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""

@@ -119,8 +119,8 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 	}
 }
 
-// After openAttempts failed attempts to open the directory, the books start without the file. There
-// are several attempts, so that the books can be continued even if the file becomes available late.
+// After openAttempts failed attempts to open the directory, the books start without the file. Several attempts are
+// made, so that the books can continue from the file even if the file becomes available late.
 const openAttempts = 3
 
 // opened contains an open state directory and the content of its file.

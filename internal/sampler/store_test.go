@@ -26,9 +26,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestTwoExporters checks a second exporter. Until the first exporter ends, it must publish the GPUs but charge
-// nothing. Then it must continue the books of the first exporter. An error that the driver reports to both exporters
-// must count once.
+// TestTwoExporters checks a second exporter. Until the first exporter ends, the second exporter must publish the
+// GPUs but charge nothing. After that, it must continue the books of the first exporter. An error that the driver
+// reports to both exporters must count once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -59,8 +59,9 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLateDirectory checks that books and errors continue if the state file can be opened only after some ticks. Until
-// it is read, no books or errors must be published, because their counters would have another created timestamp.
+// TestLateDirectory checks that books and errors continue if the state file can be opened only after some ticks.
+// Until the file has been read, no books or errors must be published, because their counters would have the wrong
+// created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -133,7 +134,8 @@ func TestStateRemoved(t *testing.T) {
 }
 
 // TestSaveBeforePublish checks that a snapshot never contains values that are not saved. Saves fail in this test,
-// because a folder that can be neither replaced nor removed has the name of the state file.
+// because the test puts a directory in the place of the state file. The exporter can neither replace nor remove
+// this directory.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// MaxLate is the maximum age of a late reading, counted from the start of the reading. A GPU that
-// always takes up to two seconds is therefore read at every tick or at every second tick. A slower
-// reading is dropped, because it would combine old energy with current processes.
+// MaxLate is the maximum age of a late reading, counted from the start of the reading. If a reading always takes up
+// to two seconds, the GPU is therefore read at every tick or at every second tick. A slower reading is dropped,
+// because it would combine an old energy value with current processes.
 const MaxLate = 2500 * time.Millisecond
 
 // Latest returns the newer of two readings of a GPU, after adding the samples of the other reading

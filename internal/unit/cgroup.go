@@ -13,8 +13,8 @@ import (
 // match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is usually the name of the unit. For some units it is only an id, and the name comes from another file. Such an
-	// id is the SLUID of a Slurm job, or the 64 hex digits of a container.
+	// id is usually the name of the unit. There are two exceptions: the SLUID of a Slurm job, and the 64 hex digits
+	// of a container. For these units, the name comes from another file.
 	id string
 	// uid is the uid of the unit's user. It is empty if the path does not contain this uid.
 	uid string

@@ -145,7 +145,8 @@ func readDeviceRequest(d *document) (r deviceRequest, err error) {
 	return r, err
 }
 
-// devices returns the GPUs that a request selects. A number n selects the first n GPUs by index.
+// devices returns the GPUs that a request selects. A request for a number of GPUs selects the GPUs with the lowest
+// indices.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.driver == "cdi":

@@ -14,10 +14,10 @@ import (
 )
 
 // parented returns an id in a cgroup file that may be the id of a container. It is a container id only if an engine
-// lists a container with this id. This search is necessary because Docker and Podman can place containers below any
-// cgroup of root, for example with --cgroup-parent=/ml. The result is "" if there is no such id, or if lines of the
-// file contain different ids. It is also "" for processes of pods, users, other units and machines, because the
-// owner of such a process can choose the names of cgroups below the owner's cgroup.
+// lists a container with this id. Such ids must be searched because Docker and Podman can place containers below
+// any cgroup of root, for example with --cgroup-parent=/ml. The result is "" if there is no such id, or if lines of
+// the file contain different ids. The result is also "" for processes of pods, users, other units and virtual
+// machines, because an owner of these kinds can choose the names of the cgroups below its own cgroup.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -69,7 +69,7 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 
 // resolveParented returns a function for a process in a cgroup with an id from [parser.parented]. This function
 // returns the current answer for the process. If an engine lists a container with the id, the answer is this
-// container. Otherwise the answer is the result of the function instead. If instead is nil, the answer is the host.
+// container. Otherwise the answer is the result of calling the argument instead, or the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {

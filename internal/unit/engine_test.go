@@ -54,8 +54,8 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks a process with an unknown container id. It must wait for only one poll. If the containers
-// of an engine are not units, the mapper must not read the engine's files.
+// TestUnknownContainer checks a process with an unknown container id. The process must wait for only one poll. If
+// the containers of an engine are not units, the mapper must not read the engine's files.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })

@@ -111,8 +111,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or the number of a render node. If it is too
-// large for a position, it is the number of a render node.
+// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or the number of a render node. A number
+// that is too large for a position is the number of a render node.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }

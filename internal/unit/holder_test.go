@@ -26,8 +26,8 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files about GPUs of other managers than Slurm. The directory or the line in the file
-// determines the manager.
+// TestHoldersOfManagers checks files that list the GPUs of units of managers other than Slurm. The directory or the
+// line in the file determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -57,8 +57,8 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks units of a manager that is not in --units. They must hold no GPU, and their files must not
-// count as outdated.
+// TestHoldersDisabled checks units of a manager that is not in --units. These units must not hold a GPU, and their
+// files must not count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -93,8 +93,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks a manager from a file that finds the users of its units in the cgroup path. Root, or a string
-// that is not a uid, must not be accepted as a user.
+// TestUserInPath checks a manager that is defined by a file. It finds the users of its units in the cgroup path.
+// Root, or a string that is not a uid, must not be accepted as a user.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

@@ -13,11 +13,11 @@ import (
 // arrayElement matches the id of a job array and the number of an element, in the format of squeue.
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
-// readNames reads the files that task prologs write. Their lines have the form name=value. They
-// contain the name of a job, and the job's element if the job is part of an array. The prolog
-// cannot write these values, because Slurm does not pass them to the prolog. Instead, the prolog
-// creates the file and makes the job's user the owner of the file, so the user can name only this
-// job. readNames ignores invalid values without an error, so that a user cannot make a stage fail.
+// readNames reads the files that task prologs write. Their lines have the form name=value. The lines contain the
+// name of a job. If the job is part of an array, they also contain the number of its element. The prolog cannot
+// write these values, because Slurm does not pass them to the prolog. Instead, the prolog creates the file and
+// makes the job's user the owner of the file. Therefore the user can name only the user's own jobs. readNames
+// ignores invalid values without an error, so that a user cannot make a stage fail.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)

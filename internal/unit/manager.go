@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Each of these managers needs its own code. This code finds either the names of the manager's units or the
-// places of the units in a path.
+// Each of these managers needs its own code, which finds either the names of the units or the position of a unit in
+// a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -24,7 +24,7 @@ const (
 // a manager.
 type Manager struct {
 	Name string
-	// Unit is a description of what a unit's name means, in Markdown.
+	// Unit describes the meaning of a unit's name, in Markdown.
 	Unit  string
 	Paths []Pattern
 	// UIDs contains the uids of trusted users. The manager finds units below user@<uid>.service of a trusted

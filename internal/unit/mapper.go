@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// pollEvery is the usual interval between two polls. extraPoll is the minimum interval between two polls.
-	// It applies if a poll is requested early, for example because of a new container.
+	// pollEvery is the usual interval between two polls. A poll may be requested early, for example because of a
+	// new container. In this case extraPoll is the minimum interval.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
 	// fileTimeout is the timeout for reading files, because the disk may hang.

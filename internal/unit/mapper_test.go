@@ -161,8 +161,8 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks a job whose id is unknown, so that its SLUID becomes its name. The name must not change
-// when the id becomes known, because the job's counter would change.
+// TestSLUIDWithoutTitle checks a job whose id is unknown, so that its SLUID becomes its name. The name must not
+// change when the id becomes known, because a new name would be a new series.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -185,8 +185,8 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks a job that was requeued and has another SLUID. It must be the same unit, and hold its GPU only
-// while it runs.
+// TestRequeue checks a job that was requeued and has another SLUID. The job must stay the same unit, and must hold
+// its GPU only while it runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -227,8 +227,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks a job inside a pod. Its processes must belong to the pod, and the job must be reported in
-// addition. The pod must hold the GPU, not the job.
+// TestJobInPod checks a job inside a pod. The owner of its processes must be the pod, with the job as additional
+// information. The pod must hold the GPU, not the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -289,8 +289,8 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks two containers with the same name from different engines. Each must be shown with its own
-// image.
+// TestEqualNames checks two containers with the same name from different engines. Each container must be shown with
+// its own image.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)
@@ -430,8 +430,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks the time in which the allocations of pods are unknown. The allocations of units must
-// be added nevertheless. If the live pods are known, the live units must be added to them.
+// TestUnitsOfSilentKubelet checks a mapper while the allocations of pods are unknown. The mapper must still add the
+// allocations of units. If the live pods are known, the mapper must add the live units to the live pods.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

@@ -20,9 +20,10 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks the case that the configured meaning of the numbers in prologs' files is wrong. The mapper must
-// detect this by comparing the numbers with the GPUs that jobs use, and must propose the meaning in gres.conf. Each job
-// uses the GPUs that Slurm allocates to it, and its files contain their numbers in Slurm.
+// TestNumbering checks a configuration with a wrong meaning of the numbers in prologs' files. The mapper must
+// detect the error by comparing the numbers with the GPUs that jobs use, and must propose the meaning that
+// gres.conf implies. In the test, each job uses the GPUs that Slurm allocates to it, and its files contain Slurm's
+// numbers for these GPUs.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
@@ -86,8 +87,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of them, the stage may fail for at
-// most a day. In the meantime, another job always runs.
+// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of these jobs, the stage may
+// fail for at most a day. During this day, at least one other job runs at any time.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")

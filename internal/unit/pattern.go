@@ -74,7 +74,7 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers contains names of different forms that no manager uses.
+// fillers contains names that no manager uses. Each name has a different form.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
 // ownedNames contains forms of cgroup names. Users other than root may choose the names below such a

@@ -77,9 +77,9 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec contains the data that the exporter uses from config.json. This file configures a container for its
-// runtime (OCI runtime specification). Other data is not kept, because the file also contains the container's
-// environment.
+// runtimeSpec contains the fields of config.json that the exporter uses. The file config.json configures a
+// container for its runtime (OCI runtime specification). Other data is not kept, because the file also contains the
+// container's environment.
 type runtimeSpec struct {
 	visible visibleDevices
 	hooked  bool             // set if NVIDIA's hook will add devices according to the environment
@@ -178,8 +178,8 @@ const (
 	migConfig, migMonitor = 1, 2
 )
 
-// devices returns the GPUs that a container holds. If a container holds a MIG device, it also has the device node
-// of the whole GPU, but it does not hold the whole GPU.
+// devices returns the GPUs that a container holds. A container with a MIG device also gets the device node of the
+// whole GPU, but it holds only the MIG device.
 func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	switch {
 	case s.hooked:

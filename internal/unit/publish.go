@@ -140,10 +140,10 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	})
 }
 
-// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no process. There is one
-// exception: a file that was just written is not outdated, because a prolog runs before the job's first process. If a
-// file is outdated or cannot be used, the allocation of its GPU has no owner. If a job runs inside a pod, the pod
-// holds the GPU instead of the job. The caller holds m.mu.
+// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no process. However, a
+// file that was just written is not outdated, because a prolog runs before the job's first process. If a file is
+// outdated or cannot be used, the allocation of its GPU has no owner. If a job runs inside a pod, the pod holds the
+// GPU instead of the job. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {

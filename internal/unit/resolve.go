@@ -66,10 +66,9 @@ func (m *Mapper) see(c match, pid uint32) {
 	}
 }
 
-// unit returns the unit for a match. While the name of the unit is unknown, unit returns false.
-// first is the boot-clock time at which the process was first seen. If the name is still unknown
-// when nameAfter has passed since first, unit uses the id as the name. A name never changes,
-// because a new name would need a new counter.
+// unit returns the unit for a match. While the name of the unit is unknown, unit returns false. first is the
+// boot-clock time at which the process was first seen. If the name is still unknown when nameAfter has passed since
+// first, unit uses the id as the name. unit never changes a name, because a new name would need a new counter.
 func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
 	now := m.cfg.Now().Boot
 	if isSLUID(c.id) && c.manager == Slurm && m.nameOf(m.jobs, c.id) == "" {

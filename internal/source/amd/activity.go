@@ -93,8 +93,8 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // compute.
 const engines = 2
 
-// noise is a share of the time. If the GPU's activity and the busy times of its clients differ by
-// at most this share, the difference is not attributed to other work.
+// noise is a share of the time. If the GPU's activity exceeds the busy times of its clients by at most this share,
+// the exporter does not attribute the difference to other processes.
 const noise = 0.05
 
 // weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest

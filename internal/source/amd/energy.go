@@ -17,9 +17,9 @@ type meter struct {
 	integral      gpu.PowerIntegral
 }
 
-// patience is a number of successive readings. After this number of readings without a counter, the
-// meter uses the integral of power. After the same number of readings with a counter, it uses the
-// counter again.
+// patience is the number of successive readings after which the meter changes the source. After this number of
+// readings without a counter, the meter uses the integral of power. After the same number of readings with a
+// counter, it uses the counter again.
 const patience = 3
 
 // read returns the energy for a reading and the integral of power. A result that is not known is nil. power is in W;

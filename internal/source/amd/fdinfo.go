@@ -26,9 +26,9 @@ type clientFile struct {
 // maxClientFiles is the maximum number of opened device nodes that are read.
 const maxClientFiles = 4096
 
-// listClientFiles returns the device nodes that processes have opened, by the name of the node,
-// such as renderD128. It does not query a GPU. It omits processes that cannot be read, and returns
-// the first error.
+// listClientFiles returns a map from the name of a device node, such as renderD128, to the files of the processes
+// that have opened this node. It does not query a GPU. It omits processes that cannot be read, and returns the
+// first error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)
@@ -58,8 +58,8 @@ type client struct {
 	id, address string
 	memory      uint64        // bytes
 	busy        time.Duration // busy time of the engines gfx and compute
-	// used is set if an engine was ever busy. It distinguishes clients from monitoring programs, which
-	// also open a device node.
+	// used is set if an engine was ever busy. It is not set for monitoring programs, which open a device node but
+	// start no work.
 	used bool
 }
 

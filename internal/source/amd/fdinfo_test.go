@@ -116,8 +116,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestTwoWaiting checks that the activity is unknown if amdkfd lists two processes and neither of them occupies the GPU
-// at the moment of the reading.
+// TestTwoWaiting checks two processes that amdkfd lists. If neither process occupies the GPU at the moment of the
+// reading, the activity must be unknown.
 func TestTwoWaiting(t *testing.T) {
 	d := media(t)
 	_, activity := usesOf(t, d, func() {

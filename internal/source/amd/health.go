@@ -53,8 +53,8 @@ var memoryOf = map[string]string{
 }
 
 // memoryCounters returns the counts of memory errors by block. Deferred errors in the GPU's memory are added to the
-// uncorrectable errors, because the driver counts each uncorrectable error either as uncorrectable or as deferred
-// (Linux, umc_v12_0.c).
+// uncorrectable errors, because the driver counts an uncorrectable error either as "uncorrectable" or as
+// "deferred", but never as both (Linux, umc_v12_0.c).
 func (r *reader) memoryCounters() (all []gpu.Counter) {
 	for _, e := range r.ras {
 		memory, kind, part := memoryOf[e.Block], string(e.Type), e.Block
@@ -69,8 +69,8 @@ func (r *reader) memoryCounters() (all []gpu.Counter) {
 	return all
 }
 
-// addMemoryErrors adds the sums of the errors over all blocks. A sum is absent while a count that was known earlier is
-// unknown, because the sum would decrease.
+// addMemoryErrors adds the sums of the errors over all blocks. If a count was known earlier but is unknown now, the
+// sum is absent, because a sum without this count would be lower than before.
 func (r *reader) addMemoryErrors(h *healthValues) {
 	counts := make(map[rasKey]uint64, len(r.ras))
 	for _, e := range r.ras {
@@ -197,8 +197,8 @@ var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "r
 // which the clocks were limited. The first reading only sets the start.
 type limitMeter struct {
 	limits [numLimits]limit
-	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap, so only the longest
-	// time between two readings is added.
+	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap. Therefore, for
+	// each two readings, only the time of the limit that lasted longest is added.
 	thermal time.Duration
 }
 

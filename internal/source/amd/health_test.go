@@ -270,9 +270,9 @@ func TestClockLimits(t *testing.T) {
 }
 
 // TestMemoryCounters checks the counts of memory errors that are added up for the record. In the GPU's memory, a
-// deferred error is an uncorrectable error in data that was not used yet, and the driver counts it only as deferred
-// (Linux, umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. If a count decreases, it is
-// absent until the next count continues from it.
+// deferred error is an uncorrectable error in data that was not used yet. The driver counts such an error only as
+// deferred (Linux, umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. If a count
+// decreases, it is absent in this reading. The next count is compared with the decreased count.
 func TestMemoryCounters(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -310,9 +310,9 @@ func TestMemoryCounters(t *testing.T) {
 	check("without health", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
 }
 
-// TestThrottled checks how long heat limited the clocks. The limits of socket, voltage regulator and HBM may overlap,
-// so between two readings only the longest of them counts. PROCHOT and the power limit are not thermal. If the file
-// contains no thermal residencies, the time is absent.
+// TestThrottled checks how long heat limited the clocks. The limits of socket, voltage regulator and HBM may
+// overlap, so between two readings only the limit with the longest time counts. PROCHOT and the power limit are not
+// thermal. If the file contains no thermal residencies, the time is absent.
 func TestThrottled(t *testing.T) {
 	d := one(t)
 	clock := gputest.NewClock()

@@ -177,8 +177,8 @@ func (f field) read(file []byte) value {
 	return value{n, true}
 }
 
-// clean drops impossible values. Newer firmware no longer reports the energy, and sets only 32 bits
-// of the 64-bit field to ones. The second die of an MI250 reports an energy and a power of 0,
+// clean drops impossible values. Newer firmware no longer reports the energy. In the 64-bit field for the energy,
+// it sets 32 bits to one and the other bits to zero. The second die of an MI250 reports an energy and a power of 0,
 // because the first die reports the values of both dies.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
@@ -193,8 +193,8 @@ func (m *metrics) clean() {
 	drop(&m.hotspot, m.hotspot.n < 200)
 }
 
-// millijoules converts a counter in 2⁻¹⁶ J. It must be used only for counters and not for
-// differences, so that remainders below a millijoule are not lost.
+// millijoules converts a counter in 2⁻¹⁶ J. Callers must convert counters and not differences of counters.
+// Otherwise the remainders below a millijoule are lost.
 func millijoules(counter uint64) gpu.Millijoules {
 	high, low := bits.Mul64(counter, 1000)
 	return gpu.Millijoules(high<<48 | low>>16)

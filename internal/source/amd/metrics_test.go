@@ -133,8 +133,8 @@ var goldens = map[string]struct {
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
 
-// limited contains the residencies of some boards. In revision 1.9, early drivers write them with 32 bits and later
-// drivers with 64 bits.
+// limited contains the residencies of some boards. In revision 1.9, early drivers write the residencies with 32
+// bits, and later drivers write them with 64 bits.
 var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (

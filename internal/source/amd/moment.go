@@ -19,8 +19,8 @@ type moment struct {
 }
 
 // Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick, until the
-// context ends. Without Run, each Read reads the occupancy. A tenant could then hide its work by working only between
-// the ticks.
+// context ends. Without Run, each Read reads the occupancy itself. In this case a tenant can hide its work by
+// working only between the ticks.
 func (s *Source) Run(ctx context.Context) error {
 	for {
 		select {

@@ -87,7 +87,7 @@ func TestNumberedByMinor(t *testing.T) {
 	}
 }
 
-// TestPartitionProcesses checks that a process belongs to the partition on which it has the most memory.
+// TestPartitionProcesses checks that a process belongs to the partition on which it uses the most memory.
 func TestPartitionProcesses(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)
@@ -186,7 +186,7 @@ func TestLongTick(t *testing.T) {
 }
 
 // TestPartitionFiles checks the activity of partitions with separate files, as in revision 1.9 of gpu_metrics. The
-// numbers of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
+// ids of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
 // activity, 9 is the number of samples, and 43 identifies the sums of the dies.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {

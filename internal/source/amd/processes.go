@@ -26,10 +26,10 @@ type occupancy struct {
 	units value
 }
 
-// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc and returns their
-// occupancy. This folder lists each process that has opened /dev/kfd. A process is on the GPU if it
-// has memory or a queue on the GPU. If access to a file is refused, all processes are unknown,
-// because otherwise the process would seem to have ended.
+// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc and returns their occupancy. This folder
+// lists each process that has opened /dev/kfd. A process is on the GPU if it has memory or a queue on the GPU. If
+// access to the file of a process is denied, all processes are unknown, because this process would otherwise seem
+// to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)
@@ -62,9 +62,8 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return append(occupied, r.ended(contexts)...)
 }
 
-// If a process has a context on the GPU, context returns this context. A context can name only one
-// instance, so if the process uses several partitions, the context names the partition on which it
-// has the most memory.
+// If a process has a context on the GPU, context returns this context. A context can name only one partition. If
+// the process uses several partitions, the context names the partition on which the process uses the most memory.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
 	c.PID = pid
 	var most uint64

@@ -29,9 +29,9 @@ const (
 	maxErrors = 1 << 20
 )
 
-// errorCount is the state of one count. A new number is accepted if its increase over the last
-// accepted number is plausible. Otherwise the new number is kept in held. If the next number is a
-// plausible successor of held, as after a reload of the driver, the next number is accepted.
+// errorCount is the state of one count. A new number is accepted if its increase over the last accepted number is
+// plausible. Otherwise the new number is stored in held. This happens, for example, after a reload of the driver.
+// If the number after it is a plausible successor of held, that number is accepted.
 type errorCount struct {
 	accepted uint64
 	held     *uint64

@@ -79,8 +79,8 @@ func TestDamagedErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsFall checks that a count that decreases or jumps is reported only if the next count continues from it, and
-// that a single wrong number is never reported.
+// TestErrorsFall checks a count that decreases or jumps. The new count must be reported only after the next count
+// has continued from it. A single wrong number must never be reported.
 func TestErrorsFall(t *testing.T) {
 	for _, tt := range []struct {
 		name string

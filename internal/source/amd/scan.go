@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// PCIClasses match the GPUs that are read: processing accelerators, 3D controllers, and other
-// display controllers such as MI100 and MI200. Integrated GPUs also have the last of these classes,
-// but they have no unique id.
+// PCIClasses match the GPUs that are read: processing accelerators, 3D controllers, and other display controllers
+// such as MI100 and MI200. Integrated GPUs also belong to the last of these classes, but they have no unique id.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: vendorID, Class: "0x1200", Driver: driverName},
 	{Vendor: vendorID, Class: "0x0302", Driver: driverName},

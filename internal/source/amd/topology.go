@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// topologyAge is the time after which the topology is read again even if amdkfd's generation_id is
-// the same. The generation_id counts changes. Partitions rarely change.
+// topologyAge is the time after which the topology is read again even if amdkfd's generation_id is the same.
+// Partitions rarely change, and the generation_id counts their changes.
 const topologyAge = 10 * time.Second
 
 // topology contains the nodes in amdkfd's topology, by the PCI address of their GPU.

@@ -127,7 +127,7 @@ func (d *tree) release(name, content string) {
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
-	// Readers still have the pipe open when a file with the content replaces it.
+	// Readers still hold the pipe open when a file with the content replaces the pipe.
 	old := d.path(name) + ".old"
 	if err := os.Rename(d.path(name), old); err != nil {
 		d.t.Error(err)

@@ -118,9 +118,8 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 	return version
 }
 
-// skewed reports whether the library has a newer minor version than the engine. In this case the
-// engine may reject requests from the library. It rejects all requests for values from libraries of
-// version 4.6.
+// skewed reports whether the library has a newer minor version than the engine. In this case the engine may reject
+// requests from the library. An older engine rejects all requests for values from libraries of version 4.6.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library. The library is compiled when a test first needs it, because fuzzing
-// workers do not need it.
+// scratch is the folder of the fake client library. The library is compiled only when a test first needs it,
+// because fuzzing workers never need it.
 var scratch string
 
 var library = sync.OnceValue(func() string {
@@ -163,7 +163,8 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns how often a call returned a code. call contains both, separated by a space.
+// count returns the number of times that a call returned a code. The argument call contains the name of the call
+// and the code, separated by a space.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {

@@ -71,9 +71,9 @@ func New(cfg Config) *Enricher {
 	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
-// Enrich connects to the engine if necessary, and adds the engine's values to the report. It takes
-// at most about [Config.CallTimeout]. If a result is late, only its field page is used. The last
-// page is used for a while, so that a late or missing result causes no gap.
+// Enrich connects to the engine if necessary, and adds the engine's values to the report. It takes at most about
+// [Config.CallTimeout]. If a result is late, only its field page is used. Until a new page arrives or the last page
+// expires, the last page is used, so that a late or missing result causes no gap.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,8 +151,8 @@ func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	})
 }
 
-// pageKept is the time for which a field page is used if there is no newer page. The page's values
-// expire at the same age.
+// pageKept is the time for which a field page is used if there is no newer page. A single value on the page also
+// expires after this time.
 const pageKept = 30 * time.Second
 
 // keep replaces the last page by a newer page, if there is one. It drops the last page when the

@@ -247,8 +247,8 @@ func TestPageXIDsOfMIG(t *testing.T) {
 	}
 }
 
-// TestLabelLater checks that an unreadable label is requested a few more times, and that a known label stays. A
-// published page must not change. A blank label must not be requested again.
+// TestLabelLater checks that the enricher requests an unreadable label a few more times and keeps a known label. A
+// page that was already published must not change. A blank label must not be requested again.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
@@ -314,8 +314,8 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused checks that the enricher finds the fields that the engine rejects by watching them for one GPU, and
-// not for all GPUs.
+// TestManyRefused checks how the enricher finds the fields that the engine rejects. It must watch each field for
+// one GPU, and not for all GPUs.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
 	for i := range 8 {

@@ -19,8 +19,7 @@ type instances struct {
 	watch   *watch // watch for the activity of the instances, or nil if activity is not measured
 }
 
-// An instance is a GPU instance. The engine numbers instances differently than the driver; id is
-// the driver's number.
+// An instance is a GPU instance. The engine and the driver number instances differently; id is the driver's number.
 type instance struct {
 	entity    entity
 	gpu       entity
@@ -117,9 +116,9 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the field for the part of the time in which the multiprocessors had a warp. It
-// corresponds to the metric of the driver's GPM. It is assumed, but not verified on hardware, that
-// the value for an instance is relative to the instance and not to the GPU.
+// activity is the field for the share of time in which the multiprocessors had a resident warp. It corresponds to
+// the metric of the driver's GPM. It is assumed, but not verified on hardware, that the value for an instance is
+// relative to the instance and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
 // watchInstances makes the engine measure the activity of all instances if profiling is enabled.

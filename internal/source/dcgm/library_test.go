@@ -22,7 +22,7 @@ import (
 // library needs a child process, because a process can load only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError opens an enricher with an unusable library, and prints the error.
+// printError opens an enricher with a library that cannot be used, and prints the error.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{

@@ -97,8 +97,8 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse drops the metrics for a field that the engine rejects. The field must not be requested any
-// longer, because the engine rejects a whole request if one field is unknown.
+// refuse drops the metrics for a field that the engine rejects. The field must not be requested again, because the
+// engine rejects a whole request if one of its fields is unknown.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
@@ -109,9 +109,8 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by a new watch with only the fields that the engine accepts, because a
-// watch fails if one of its fields is rejected. If the engine has no free group, all fields are
-// kept.
+// watchAll replaces a watch by a new watch with only the fields that the engine accepts, because a watch fails if
+// one of its fields is rejected. If the engine has no free group, watchAll drops no fields.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
 	// The engine usually rejects a field either for all entities or for no entity, so one entity is
@@ -253,9 +252,10 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	return row
 }
 
-// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors the
-// code is 0. DCGM declares the field for compute instances but records errors of the whole board
-// for the GPU. Therefore an instance without errors of its own has no code, and not the code 0.
+// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors the code is 0. DCGM
+// declares the field for compute instances, but it records errors of the whole board for the GPU. Therefore lastXID
+// returns no code for an instance without errors of its own. The code 0 would be wrong, because the board may have
+// had an error.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
 	// The engine has no data before the first error, and never has data for a GPU without events.

@@ -160,8 +160,9 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestProfilingLater checks that profiling begins when another program has released the profiling counters. It must
-// continue after instances were removed, although the page already watched the same field.
+// TestProfilingLater checks that profiling begins when another program has released the profiling counters.
+// Profiling must continue after instances were removed. It must also work although the page already watches the
+// same field.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true

@@ -65,8 +65,8 @@ func TestGPUsChange(t *testing.T) {
 	}
 }
 
-// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at increasing intervals. It
-// must read a new engine as it read the first engine.
+// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at increasing intervals.
+// After an engine was replaced, the enricher must read the same values from the new engine.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -139,8 +139,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestClockStep checks the values after the wall clock was set back. At first, the engine's newest values are older
-// than this change, and they are used until they expire.
+// TestClockStep checks the values after the wall clock was set back. At first, the newest values in the engine were
+// read before the change. These values must be used until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)

@@ -75,10 +75,10 @@ type key struct {
 // values contains the values that one request returned.
 type values map[key]value
 
-// moments contains, for each value with a time in the future, the time at which the value was first
-// seen. This time is the best estimate for the time at which the engine read the value. The engine
-// sorts values by time. If the wall clock was set back, the engine therefore returns an old value
-// as the newest value, until the clock reaches the time of the old value again.
+// moments contains, for each value with a time in the future, the time at which the value was first seen. This time
+// is the best estimate for the time at which the engine read the value. The engine sorts values by time. Therefore,
+// after the wall clock was set back, the engine returns an old value as the newest value. It does so until the
+// clock reaches the time of the old value again.
 type moments map[key]glimpse
 
 type glimpse struct {

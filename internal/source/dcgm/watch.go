@@ -23,8 +23,8 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held lists the objects that the watch has created in the engine, each with the call that
-	// removes the object. The calls are made in reverse order.
+	// held lists the objects that the watch has created in the engine. Each entry contains the call that removes
+	// the object. The calls are made in reverse order.
 	held []holding
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // TestAbsurdNumbers changes every number that the driver reports about one of eight GPUs, before or after the first
-// reading: all bits are set, or it becomes the largest value of its type, or NaN. The GPU must still be read, and
-// impossible values must be absent.
+// reading: the test sets all its bits, sets it to the largest value of its type, or sets it to NaN. The GPU must
+// still be read, and impossible values must be absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {

@@ -13,10 +13,10 @@ import (
 // accounts contains the driver's accounts of the processes on a GPU at one reading. After the
 // reading, only the method forget changes the accounts.
 //
-// Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in
-// the ring, these sums do not expire, and the sums of ended processes can still be read. Therefore,
-// if an administrator has enabled accounting, it is the better source. The accounting mode is a
-// setting of the host. This package never changes the mode.
+// Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in the ring, these
+// sums do not expire, and the sums of ended processes can still be read. Therefore accounting is the better source
+// if an administrator has enabled it. The accounting mode is a setting of the host. This package never changes the
+// mode.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
@@ -181,7 +181,7 @@ func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample
 	return out
 }
 
-// forget drops the accounts of ended processes if the driver's last update did not change them.
+// forget drops the account of an ended process if the driver's last update did not change this account.
 func (a *accounts) forget(done map[uint32]account, contexts []gpu.Context) {
 	maps.DeleteFunc(a.of, func(pid uint32, _ account) bool {
 		listed := slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid })

@@ -126,8 +126,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks that readings cover no time while the driver does not update the accounts, and that
-// they cover time again after a limit.
+// TestAccountingStandsStill checks readings while the driver does not update the accounts. These readings must
+// cover no time. After a limit, the readings must cover time again.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -204,8 +204,9 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The next reading must also use
-// the ring, because there are no earlier accounts.
+// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The first reading with
+// complete accounts must also use the ring, because there are no earlier accounts with which these accounts could
+// be compared.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }

@@ -43,10 +43,10 @@ func nothing(*gputest.GPU) {}
 
 // A call describes which values are missing while a function of the driver fails.
 type call struct {
-	// gpu is the index of a GPU for which the call is made, or none if the call does not concern a GPU.
+	// gpu is the index of a GPU for which the call is made, or none if the call is not about a single GPU.
 	gpu int
-	// first is the effect of a failure for a new GPU, and later is the effect for a known GPU. They are nil if the call
-	// is not made in that case.
+	// first is the effect of a failure for a new GPU, and later is the effect for a known GPU. If the call is not
+	// made for such a GPU, the effect is nil.
 	first, later effect
 }
 

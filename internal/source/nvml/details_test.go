@@ -218,8 +218,9 @@ func TestDetailCallFails(t *testing.T) {
 	}
 }
 
-// TestDetailIntervals checks the intervals of calls over two days. In this time, the driver is loaded again, and the
-// GPU is lost. A check of the InfoROM reads its flash memory, so these events must not cause another check.
+// TestDetailIntervals checks the intervals of calls over two days. During these days, the driver is reloaded and
+// the GPU is lost. These events must not cause another check of the InfoROM, because the check reads the flash
+// memory of the InfoROM.
 func TestDetailIntervals(t *testing.T) {
 	r := newDetailReader(t, "margin=20", "persistence=1", "inforom=1")
 	r.read(0)

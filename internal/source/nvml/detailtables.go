@@ -63,8 +63,7 @@ func mode(name string, settings []string, n int, r ret) ([]gpu.HealthValue, ret)
 	return single(gpu.Modes, 1, name, settings[n]), r
 }
 
-// migModes reads the current MIG mode, and the mode after the next reset. If one of them is unknown, only the other one
-// is returned.
+// migModes reads the current MIG mode and the MIG mode after the next reset. It omits a mode that is unknown.
 func migModes(g *gpuReader) ([]gpu.HealthValue, ret) {
 	current, pending, r := g.handle.GetMigMode()
 	if r != gonvml.SUCCESS {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the program repeats the call.
-// Only the values of the failing call may be missing, and they must return when the call works again.
+// TestCallFails makes each call fail for one of eight GPUs. It uses error codes after which the program repeats the
+// call. Only the values of the failing call may be missing, and they must return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -73,7 +73,7 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails makes each call fail that does not concern a single GPU. If the driver can be opened without the
+// TestDriverCallFails makes each call fail that is not about a single GPU. If the driver can be opened without the
 // call, all GPUs must be reported. Otherwise, the driver must be opened as soon as the call works again.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {

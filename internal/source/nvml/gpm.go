@@ -19,10 +19,11 @@ import (
 // and newer GPUs support GPM. A gpm exists as long as the session, even if the GPU is lost in between. It is used only
 // in the GPU's lanes.
 //
-// The metric is SM activity, which is the part of the time in which the multiprocessors have a warp. SM activity is
-// used because energy depends on the amount of work. The activity of the graphics engine would not distinguish a small
-// kernel from a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance
-// and not to the GPU. GPM streaming is a setting of the host. This package does not change the setting.
+// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. SM
+// activity is used because energy depends on the amount of work. The activity of the graphics engine would be the
+// same for a small kernel and a large kernel. It is assumed, but not verified on hardware, that the metric is
+// relative to the instance and not to the GPU. GPM streaming is a setting of the host. This package does not change
+// the setting.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,

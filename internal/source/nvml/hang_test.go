@@ -74,8 +74,8 @@ func TestLostInCall(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere makes each call hang on all GPUs. No reading may wait for these calls, values that arrive in
-// time must be correct, and all values must be read when the calls have returned.
+// TestCallHangsEverywhere makes each call hang on all GPUs. No reading may wait for these calls. Values that arrive
+// in time must be correct. When the calls have returned, all values must be read.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {

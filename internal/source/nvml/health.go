@@ -76,8 +76,8 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// forget removes the fields that the GPU has rejected. Dropping these fields saves time, because most GPUs support
-// only a sixth of the fields.
+// forget removes the fields that the GPU has rejected. This saves time, because most GPUs support only a sixth of
+// the fields.
 func (x *healthReader) forget() {
 	refused := func(f fieldReader) bool { return f.refused && f.name == "" }
 	if slices.ContainsFunc(x.fields, refused) {

@@ -202,8 +202,9 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must be
-// unknown before the second reading, and after the counters have restarted. The counters are in KiB (nvml.h).
+// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must
+// be unknown until the second reading, and in the first reading after the counters have restarted. The counters are
+// in KiB (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {
@@ -224,8 +225,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of the counters increases only because of new errors. A link must not change the
-// sum while it is not reported, when its counter has restarted, or when it is reported again.
+// TestNVLinkFails checks that the sum of the counters increases only because of new errors. The sum must not change
+// while a link is not reported, when the link is reported again, or when the counter of the link restarts.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -299,7 +300,7 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }
 
-// callsOf calls run, and returns how often each driver function was called for a GPU in the meantime.
+// callsOf calls run. It returns how often run called each driver function for a GPU.
 func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	before := len(d.log())
 	run()

@@ -16,8 +16,8 @@ const (
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues. Its value divided by unit is one value of a metric. If several
-// links have the same labels, their values are added up.
+// A healthField is a field of nvmlDeviceGetFieldValues. The value of the field, divided by unit, is one value of a
+// metric. If several links have the same labels, their values are added up.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string

@@ -99,8 +99,8 @@ type inquiry struct {
 	failed error
 }
 
-// query makes one driver call if the library contains the function and the GPU is not lost.
-// Otherwise it returns an error.
+// query calls a function of the driver. It returns an error if the library does not contain the function or if the
+// GPU is lost.
 func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
 	var none T
 	if q.lost != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestLongLists checks that lists of thousands of processes are read. If a list has a million
-// processes, the processes must be unknown, no memory may be allocated for the list, and the other
-// GPU must still be read.
+// TestLongLists checks that lists of thousands of processes are read. If the list of one GPU contains a million
+// processes, the processes must be unknown, and the source must not allocate memory for this list. The other GPU
+// must still be read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {

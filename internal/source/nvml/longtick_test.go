@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestLongTick reads with the longest tick, and each reading is 100 ms late. The throttled time must increase by the
-// time between two readings that both report a reason (0x40 is a thermal slowdown, nvml.h). The activity of MIG
-// instances must be known.
+// TestLongTick reads with the longest tick, and each reading is 100 ms late. Between two readings that both report
+// a throttle reason, the throttled time must increase by the time between these readings (0x40 is a thermal
+// slowdown, nvml.h). The activity of MIG instances must be known.
 func TestLongTick(t *testing.T) {
 	const late = 30*time.Second + 100*time.Millisecond
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Plain(1)}}

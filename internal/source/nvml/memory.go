@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory contains the data about a GPU that do not depend on the driver's handle: the GPU's identity, and the
-// state that is kept between readings.
+// A memory contains the data about a GPU that does not depend on the driver's handle for the GPU: its identity, and
+// the state that is kept between readings.
 type memory struct {
 	device   gpu.Device
 	meter    meter
