@@ -22,8 +22,8 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number in docs/bill.md. As a reader would, it computes each result again from the inputs on the
-// page. Each result must equal the charge in the book to the millijoule.
+// TestBill checks every number in docs/bill.md. Like a reader of the page, the test computes each result from the
+// inputs on the page. Each result must equal the charge in the book to the millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()

@@ -34,9 +34,9 @@ const (
 	AMDFiles = "amd-files"
 )
 
-// cleanup removes the state directory. It returns an error if an exporter has locked the state
-// directory. It also removes the directory of the Pods API if that directory is empty. If the
-// kubelet has no Pods API, the container runtime creates that directory for the mount.
+// cleanup removes the state directory. It returns an error if an exporter has locked the state directory. It also
+// removes the directory of the Pods API's socket if this directory is empty. On a node whose kubelet does not serve
+// the Pods API, the container runtime creates this directory for the mount.
 func cleanup(cfg Config, log *slog.Logger) error {
 	if err := state.Remove(cfg.StatePath); err != nil {
 		return fmt.Errorf("cleanup: %w", err)

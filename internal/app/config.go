@@ -54,8 +54,8 @@ type Config struct {
 	// Sandbox enables the restrictions in [Config.SandboxRules]. If Seccomp is also set, the
 	// restrictions in [Config.FilterRules] are also enabled.
 	Sandbox, Seccomp bool
-	// Serving is called after the exporter has opened all its addresses. The exporter opens no
-	// address after the call. Serving may be nil.
+	// Serving is called after the exporter has started to listen on all its addresses. After the call, it does not
+	// listen on further addresses. Serving may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error
@@ -199,8 +199,7 @@ func (c *Config) validate() error {
 	// The board refreshes its counter every 100 ms. With shorter ticks the counter would appear not
 	// to change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// An ended process remains in a cache for half a minute, so the next tick must begin within half
-	// a minute.
+	// The sampler remembers an ended process only for half a minute, so the next tick must begin within this time.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

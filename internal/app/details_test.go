@@ -95,8 +95,8 @@ var (
 	}
 )
 
-// statedDetails returns the series that are expected from the keys in the fake driver's state file, which the header
-// comment of nvml.c describes.
+// statedDetails returns the expected series, computed from the keys in the fake driver's state file. The header
+// comment of nvml.c describes these keys.
 func statedDetails(t *testing.T, state string) map[string]float64 {
 	t.Helper()
 	gpus, system := stated(state)

@@ -67,9 +67,8 @@ func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations calls show with an explanation. If the query is invalid, it calls refuse with
-// the error. It decodes the intervals of only one response at a time, so clients occupy at
-// most one processor.
+// explanations calls show with an explanation. If the query is invalid, it calls refuse with the error. It decodes
+// intervals for only one response at a time, so that many requests occupy at most one processor.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

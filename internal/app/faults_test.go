@@ -56,10 +56,10 @@ var (
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has a
-// fault, the other GPUs must be read, and the books must always balance. After the faults, every GPU must be read
-// again, and its book must contain the energy that its counter counted. Calls that hang or are late need real time, so
-// internal/source/nvml and cmd/gpuledger test them.
+// TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has
+// a fault, the other GPUs must be read, and the books must always balance. After the faults, every GPU must be read
+// again, and its book must contain the energy that its counter counted. Calls that hang or are late need real time.
+// Tests of such calls are in internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -70,8 +70,8 @@ var unshown = map[string]string{
 	"GPUs.Book.Accounts.Units.LastAlive":     "for the retention",
 }
 
-// TestEveryFieldIsShown checks that each value of a snapshot is on a page. It removes each value in turn from two
-// complete snapshots. At least one page of one of them must change.
+// TestEveryFieldIsShown checks that each value of a snapshot is on a page. For two complete snapshots, it removes
+// each value in turn. After each removal, at least one page of one of these snapshots must change.
 func TestEveryFieldIsShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, conditions := range []bool{true, false} {

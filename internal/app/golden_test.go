@@ -222,8 +222,9 @@ func TestGoldenWithEngine(t *testing.T) {
 	}
 }
 
-// TestActivityByEngine checks that pods on MIG instances are charged by activity if a host engine measures it, and by
-// slices otherwise. The driver of an A100 does not measure the activity of instances.
+// TestActivityByEngine checks the charges of pods on MIG instances of an A100, for which the driver does not
+// measure activity. If a host engine measures the activity, the pods must be charged by activity. Otherwise, they
+// must be charged by slices.
 func TestActivityByEngine(t *testing.T) {
 	for _, engine := range []bool{false, true} {
 		b := play(t, "mig-a100", engine)

@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/gpuledger/gpuledger/"
 
-// never lists packages of this module that other packages must not import. An entry also applies to all packages below.
-// A new package needs no entry.
+// never lists packages of this module that other packages must not import. An entry also applies to all packages
+// below it. New packages do not need an entry.
 var never = []struct {
 	importers, imports []string
 	why                string

@@ -11,10 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// members returns the sources that the flags select. With auto, the exporter reads only the vendors
-// that have a GPU on the PCI bus. If there is no AMD GPU on the bus, the exporter always reads
-// NVIDIA, because NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on
-// a node without a GPU.
+// members returns the sources that the flags select. With auto, the exporter reads only the vendors that have a GPU
+// on the PCI bus. If there is no AMD GPU on the bus, the exporter always reads NVIDIA's GPUs, because these may be
+// invisible on the bus. Therefore, on a node without a GPU, the stage driver is down.
 func (c *Config) members(library *nvml.Source, amdgpu *amd.Source, machine host.Host, now gpu.Clock) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amdgpu}

@@ -58,9 +58,9 @@ func TestProfiledOwners(t *testing.T) {
 }
 
 // TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. One instance has a
-// load of 70 % until 20 s. Then an instance with the same id and a load of 85 % replaces it. A third instance has no
-// load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in which its
-// multiprocessors are active, and its memory for half of that time.
+// load of 70 % until 20 s. Then an instance with the same id and a load of 85 % replaces it. A third instance has
+// no load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in which its
+// multiprocessors are active, and its memory is active for half of that time.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {
@@ -91,8 +91,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledAbsent checks when owners have no series with activity: if profiling is disabled, if several pods share
-// the GPU, or if the GPU is older than Hopper. In contrast, a pod on a whole GPU must have these series.
+// TestProfiledAbsent checks that owners have no activity series in three cases: profiling is disabled, several pods
+// share the GPU, or the GPU is older than Hopper. For a pod that is alone on a Hopper GPU with profiling, the
+// series must exist.
 func TestProfiledAbsent(t *testing.T) {
 	const owner, whole = `gpuledger_container_gpu_tensor_active_seconds_total{`, `gpuledger_gpu_tensor_active_seconds_total{`
 	const record = `gpuledger_allocation_tensor_active_seconds_total{`

@@ -52,7 +52,7 @@ func TestRASErrorsContinue(t *testing.T) {
 	const first = "0000:05:00.0"
 	for i, tt := range []struct {
 		ce, ue, de int
-		// restart is set if the exporter restarts before the reading.
+		// restart is set if the exporter restarts before this reading.
 		restart bool
 		want    [2]float64
 	}{

@@ -18,7 +18,8 @@ type Restart struct {
 
 func (r Restart) Error() string { return r.Cause.Error() }
 
-// firstReading is the time for which clients that connected before a restart wait for readings.
+// After a restart, clients that connected before the restart wait for the first reading. firstReading is the
+// maximum time for which they wait.
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced, it returns a [Restart]. If a

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestScrapesCallNoDriver requests each page. According to the driver's call log, this must call no function. The
-// fields on /gpu/metrics come from NVML, including fields that need profiling.
+// TestScrapesCallNoDriver requests each page. According to the driver's call log, these requests must not call the
+// driver. The fields on /gpu/metrics come from NVML, including fields that need profiling.
 func TestScrapesCallNoDriver(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

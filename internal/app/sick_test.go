@@ -264,9 +264,10 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario. From
-// minute 1 to minute 17, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth GPU for
-// 70 % of the time. Both run at least 800 MHz slower than the other two.
+// TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario.
+// From minute 1 to minute 17, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth
+// GPU for 70 % of the time. The clocks of these two GPUs are at least 800 MHz lower than the clocks of the other
+// two GPUs.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)
@@ -336,7 +337,7 @@ func (p *patient) series(node string) string {
 	return b.String()
 }
 
-// runs writes samples in promtool's notation, in which 1+2x3 means 1 3 5 7, and stale ends a series.
+// runs writes samples in promtool's notation. In this notation, 1+2x3 means 1 3 5 7, and stale ends a series.
 func runs(values []*float64) (out []string) {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := 0; i < len(values); {

@@ -153,7 +153,7 @@ func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
 	}{
-		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the GPU with partitions occupies one position
+		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU that precedes the GPU with partitions occupies one position
 	} {
 		t.Run(tt.numbers, func(t *testing.T) {
 			sc, err := simnode.Lookup("mi300x")

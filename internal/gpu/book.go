@@ -149,8 +149,8 @@ type Account struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled contains the part of Energy that the owner used while the GPU was throttled, and the throttled time.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Allocated is the time for which the owner held the device. Active is the time for which the owner worked on the
-	// device, counted in whole intervals. Busy is the sampled busy time of the owner's processes on the device. Busy is
+	// Allocated is the time for which the owner held the device. Active is the length of the intervals in which the
+	// owner worked on the device. Busy is the sampled busy time of the owner's processes on the device. Busy is
 	// never greater than Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`

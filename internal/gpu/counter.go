@@ -13,7 +13,7 @@ type Counter struct {
 	// parts of the GPU.
 	Metric HealthMetric
 	Labels []string
-	// Name identifies the counter among the counters of the GPU. The name ends with the part.
+	// Name identifies the counter among the counters of the GPU. It ends with the name of the part.
 	Name  string
 	Count uint64
 }
@@ -65,8 +65,8 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the counts x after reading the last values in later. The counts in later belong
-// to the same counters, but began after the counts in x.
+// Continue returns the counts x after reading the last values in later. The counts in later belong to the same
+// counters, but a later exporter process started them.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {

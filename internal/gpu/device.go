@@ -46,8 +46,8 @@ type Device struct {
 	Released bool `json:"-"`
 }
 
-// indexed is the only vendor with a device plugin that names GPUs by index. A name with an index refers to a GPU
-// of this vendor. Named checks the vendor, because GPUs of other vendors may have the same index.
+// indexed is the only vendor with a device plugin that names GPUs by index. If a name contains an index, the name
+// refers to a GPU of this vendor. Named checks the vendor, because a GPU of another vendor may have the same index.
 const indexed = "NVIDIA"
 
 // Named reports whether a name refers to the GPU itself, and not to one of its partitions.

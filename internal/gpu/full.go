@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field. Tests use such values
-// to check pages. Each list contains one element, and each boolean is equal to the argument
-// conditions.
+// Full returns a value, such as a snapshot, with content in every field. Tests use such values to check pages. Each
+// list contains one element, and each boolean has the value of the argument conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)

@@ -6,10 +6,9 @@ import (
 	"unicode"
 )
 
-// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
-// unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
-// zeros or 0xff bytes. Without this rule, all boards with the same placeholder would be merged
-// into one board.
+// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill unknown serial
+// numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits, zeros or 0xff bytes. If
+// placeholders counted as serial numbers, all boards with the same placeholder would be merged into one board.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -57,8 +56,8 @@ func typeNumber(s string) bool {
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words contains the words that occur in placeholders. They are the names of fields and phrases
-// for a missing value, including the parts of N/A and O.E.M.
+// words contains the words that occur in placeholders: the names of fields, and the words of phrases for a missing
+// value, including the parts of N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported

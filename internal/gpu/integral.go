@@ -31,7 +31,7 @@ func (i *PowerIntegral) Add(mw uint32, at, tick time.Duration) Millijoules {
 	}
 	for dt > 0 {
 		part := min(dt, maxInterval)
-		// The limits prevent an overflow. Without them the product could reach 2·2³²·10¹⁰.
+		// The limits prevent an overflow of the product, which could otherwise reach 2·2³²·10¹⁰.
 		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(part)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits

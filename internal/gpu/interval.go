@@ -29,8 +29,8 @@ type Interval struct {
 	IdlePower IdlePower
 	AtRest    bool
 
-	// Parts contains the MIG instances and the free slices, or one part for the whole GPU. If the
-	// interval is a gap with unattributed energy, Parts is empty.
+	// Parts contains the MIG instances and the free slices, or one part for the whole GPU. If the interval is a gap
+	// whose energy is unattributed, Parts is empty.
 	Parts   []IntervalPart
 	Charges []Charge
 	// Unattributed is the energy that is charged to no account, by reason.

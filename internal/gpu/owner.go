@@ -26,8 +26,8 @@ type Process struct {
 	// ContainerID is the container id of the container runtime, with 64 hex digits. It is empty for a
 	// process outside containers.
 	ContainerID string
-	// Unit is the job inside a pod to which the process belongs. Unit is zero for a process outside
-	// pods, because the owner of such a process can be the unit itself.
+	// Unit is the job inside a pod to which the process belongs. Unit is zero for a process outside pods. For such
+	// a process, the unit can be the owner itself.
 	Unit Unit
 }
 
@@ -220,8 +220,8 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
-	// Declared is set if the owner was read from a file. Otherwise it comes from the program that
-	// allocates devices. If the file names an owner that is not alive, the UID of Owner is empty.
+	// Declared is set if the owner was read from a file. Otherwise the program that allocates devices reported the
+	// owner. If the file names an owner that is not alive, the UID of Owner is empty.
 	Declared bool `json:",omitempty"`
 	// Reserved is set if the owner does not hold the device, but only reserves it for other pods. These
 	// other pods are unknown.

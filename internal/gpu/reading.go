@@ -7,7 +7,7 @@ import (
 
 // Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one entry for each source that responded. Partial is set if at least one source did not
+	// Drivers contains one entry for each source that responded. Partial is set if at least one source did not
 	// respond. The report contains no devices from a source that did not respond.
 	Drivers []Driver
 	Partial bool
@@ -17,7 +17,8 @@ type Report struct {
 	// Opening contains the GPUs that were not identified yet, because the first call for the GPU has not returned.
 	// These GPUs are missing from Devices, but they are not lost.
 	Opening []Opening
-	// Readings has at most one entry per device. A device that did not respond in time has no reading.
+	// Readings contains at most one entry per device. For a device that did not respond in time, there is no
+	// reading.
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
@@ -100,9 +101,9 @@ type Reading struct {
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// WeightedSamples is set if the driver estimated how to divide the activity of the GPU over the processes.
-	// Over a minute or more, such samples are accurate enough to divide energy. They are not accurate enough for
-	// the utilisation of a process.
+	// WeightedSamples is set if the driver estimated how to divide the activity of the GPU over the processes. Over
+	// a minute or more, such samples are accurate enough to divide energy, but they are not accurate enough for the
+	// utilisation of a process.
 	WeightedSamples bool
 	// Instances contains the activity of the MIG instances. It is valid only if InstancesKnown is set. In this
 	// case every instance has an entry.
@@ -200,8 +201,8 @@ type Sample struct {
 	Memory float64 // utilisation of the memory, 0 to 1
 }
 
-// InstanceSample describes the activity of a MIG instance, averaged over a span. The activity is the fraction
-// of the time in which the multiprocessors of the instance had a warp (NVML nvmlGpmMetricsGet,
+// InstanceSample describes the activity of a MIG instance, averaged over a span. The activity is the fraction of
+// the time in which the multiprocessors of the instance had a resident warp (NVML nvmlGpmMetricsGet,
 // NVML_GPM_METRIC_SM_UTIL).
 type InstanceSample struct {
 	Instance string // GPU instance id

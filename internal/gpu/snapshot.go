@@ -75,9 +75,10 @@ type DriverEvents struct {
 	// ByCode contains the number of errors by XID code. A state file of an older version does not contain these numbers,
 	// so Count may exceed the sum over ByCode.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver contains the number of the driver's events by XID code. Kernel contains the number of lines in the kernel's
-	// log by XID code. The log also contains a line for each driver event, so ByCode contains the larger of the two
-	// numbers for each code. Kernel is nil if the log never contained an error.
+	// Driver contains the number of the driver's events by XID code. Kernel contains the number of lines in the
+	// kernel's log by XID code. For each driver event, the log also contains a line. Therefore ByCode contains, for
+	// each code, the larger of the two numbers and not their sum. Kernel is nil if the log never contained an
+	// error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
 	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
@@ -102,9 +103,9 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log. It does not count the error if its record was counted before, or if
-// the error was also a driver event. To detect a driver event for the error, AddKernel compares the numbers of errors.
-// It does not compare times, because an event may arrive late.
+// AddKernel counts an error in the kernel's log. It does not count the error if its record was counted before, or
+// if the driver also reported the error as an event. To detect such an event, AddKernel compares the number of
+// lines in the log with the number of events. It does not compare times, because an event may arrive late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
@@ -170,8 +171,8 @@ type LiveProcess struct {
 	Memory *float64
 }
 
-// Stage describes the health of one dependency of the exporter. The exporter has tried to use the dependency at least
-// once.
+// Stage describes the health of one dependency of the exporter. A stage exists only after the exporter has tried to
+// use the dependency.
 type Stage struct {
 	Name     string
 	Up       bool

@@ -83,8 +83,9 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of leader, pods have no series until their owners have been read. The new leader reads the owners
-	// with thousands of small requests. API Priority and Fairness limits these requests in the server.
+	// After a change of leader, there are no series for a pod until the new leader has read the pod's owners. The
+	// new leader reads the owners with thousands of small requests. API Priority and Fairness limits these requests
+	// in the server.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

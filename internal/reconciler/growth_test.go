@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// The first run has growthSize Nodes or pods, and the second run has twice as many.
+	// The first run uses growthSize Nodes or pods, and the second run uses twice as many.
 	growthSize = 200
 	// maxGrowth is the permitted factor between the executions of a statement in the two runs. The factor is 2 for work
 	// per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
 	maxGrowth = 2.5
-	// chance is the number of additional executions that are permitted: one for each Node or pod of the second run. The
-	// order of goroutines determines how often some statements are executed, which is at most once per pod.
+	// chance is the number of additional executions that are permitted: one for each Node or pod of the second run.
+	// They are needed because some statements are executed more or less often, depending on the order of
+	// goroutines. The difference is at most one execution per pod.
 	chance = 2 * growthSize
 )
 
@@ -52,8 +53,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. The cold start of a
-// larger cluster takes more scrapes, so each scrape must be cheap.
+// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. More scrapes
+// occur during the cold start of a larger cluster, so each scrape must be cheap.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -82,7 +83,7 @@ func counting(t *testing.T, folder string) (binary string) {
 	return binary
 }
 
-// executions runs a test, and returns how often each block of statements was executed.
+// executions runs a test, and returns the number of executions of each block of statements.
 func executions(t *testing.T, binary, test string, flags ...string) map[string]int {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")

@@ -155,8 +155,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease checks that a leader ends its term before another leader can begin one, even if the renewals hang:
-// client-go's elector waits until its requests return.
+// TestHangingLease checks a leader whose renewals hang. It must end its term before another leader can begin one,
+// although client-go's elector waits until its requests return.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

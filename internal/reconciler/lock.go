@@ -19,8 +19,8 @@ type lock struct {
 	lasts  time.Duration
 }
 
-// newLock returns the lock for one term. The lock calls end when two thirds of the Lease's duration have passed since
-// the start of the last successful renewal. The last third is left for writes in flight.
+// newLock returns the lock for one term. The lock calls end when two thirds of the Lease's duration have passed
+// since the start of the last successful renewal. The remaining third is time for writes in flight to end.
 func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 	k := &lock{
 		Interface: &resourcelock.LeaseLock{
@@ -45,8 +45,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal restarts the timer. The timer runs from the start of the request, because the other replicas begin to wait
-// later, when they see the effect of the request.
+// renewal restarts the timer. The timer starts when the request is sent. The other replicas see the effect of the
+// request later, so they start to wait later than the timer.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()

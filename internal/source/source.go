@@ -38,8 +38,8 @@ type Config struct {
 	Members []Member // no two members read the same board
 	// Enricher may be nil.
 	Enricher Enricher
-	// Timeout limits the time for which a Read waits for its sources. Each source has a shorter
-	// timeout of its own, so this timeout applies only if a source hangs nevertheless.
+	// Timeout limits the time for which a Read waits for its sources. Each source also uses a shorter timeout of
+	// its own, so this timeout applies only if a source does not keep its own timeout.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
@@ -55,8 +55,8 @@ type Member struct {
 	Needed func() bool
 }
 
-// Group combines several sources into one source. A source that hangs delays the others only once,
-// and for at most the timeout. Only one goroutine at a time may use a Group.
+// Group combines several sources into one source. A source that hangs delays the other sources only once, and for
+// at most the timeout. Only one goroutine at a time may use a Group.
 type Group struct {
 	cfg     Config
 	readers []*reader

@@ -137,8 +137,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang checks that a source that hangs delays the others only once. A later Read must return its late report. Until
-// the hanging Read has ended, no other Read of this source may begin.
+// TestHang checks that a source that hangs delays the other sources only once. A later Read must return the late
+// report of this source. Until the hanging Read has ended, no other Read of this source may begin.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()

@@ -65,8 +65,7 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy returns the GPU that [Divided] returns, but its driver reports the activity of
-// instances.
+// Busy returns the same GPU as [Divided], except that its driver reports the activity of instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true

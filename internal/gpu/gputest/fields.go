@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Without calls visit once for each field of the value that full returns. It passes a copy of
-// the value in which this field is zero. The argument path names the field, for example
-// Devices.Platform.Slot.
+// Without calls visit once for each field of the value that full returns. The argument of visit is a copy of the
+// value in which this field is zero. The argument path names the field, for example Devices.Platform.Slot.
 func Without[T any](full func() *T, visit func(path string, v *T)) {
 	for k := 0; ; k++ {
 		v, i, path := full(), 0, ""

@@ -265,8 +265,8 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// HangTimeout is the timeout for events that must happen. The timeout detects hangs. It is long so
-// that a busy machine does not exceed it.
+// HangTimeout is the timeout for events that must happen. The timeout detects hangs. It is long, so that a busy
+// machine does not exceed it.
 const HangTimeout = 5 * time.Minute
 
 // Hasty returns a source that does not wait for hung calls. The first Read has a short timeout, and

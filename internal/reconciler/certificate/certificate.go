@@ -2,8 +2,8 @@
 // separate authority, which the API server trusts only for this webhook. The second is the certificate of the webhook's
 // server. The authority signs it.
 //
-// The authority's certificate does not expire. Otherwise, all API servers would have to trust a new authority before
-// the new authority signs its first certificate. The server's certificate is renewed before it expires.
+// The authority's certificate does not expire. If it expired, all API servers would have to trust a new authority
+// before this authority could sign its first certificate. The server's certificate is renewed before it expires.
 package certificate
 
 import (
@@ -35,7 +35,7 @@ const (
 const (
 	// lifetime is the period for which the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the time for which a certificate is still valid when it is renewed.
+	// early is the remaining validity at which a certificate is renewed.
 	early = 30 * 24 * time.Hour
 	// backdate is the time by which a certificate is backdated, because the clocks of API servers may be slow.
 	backdate = 24 * time.Hour

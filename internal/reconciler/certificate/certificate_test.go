@@ -125,8 +125,8 @@ func TestBrokenSecrets(t *testing.T) {
 	}
 }
 
-// TestFollow checks that the certificate in a folder is read again after a minute, and that the last valid certificate
-// stays in use while the files are broken.
+// TestFollow checks that a changed certificate in a directory is used after at most a minute, and that the last
+// valid certificate stays in use while the files are invalid.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

@@ -39,8 +39,8 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client that does not follow redirects and does not accept compression. The client does not keep
-// connections open, because the next request to an exporter follows only minutes later.
+// NewClient returns a client that does not follow redirects and does not accept compression. The client does not
+// keep connections open, because minutes pass until the next request to the same exporter.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},

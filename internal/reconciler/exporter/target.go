@@ -32,8 +32,9 @@ type Target struct {
 	Address string
 }
 
-// Target returns the exporter in a pod, if the pod has the exporter's container and names one of the listed DaemonSets
-// as its controller. It ignores labels, because several installers put the same labels on different pods.
+// Target returns the exporter in a pod. The pod must contain the exporter's container, and must name one of the
+// listed DaemonSets as its controller. Target ignores labels, because several installers put the same labels on
+// different pods.
 func (o *Options) Target(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {

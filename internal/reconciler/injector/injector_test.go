@@ -54,7 +54,7 @@ func post(i *Injector, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// counted returns how often each result was counted.
+// counted returns the count of each result.
 func counted(i *Injector) map[string]int {
 	all := make(map[string]int)
 	for _, result := range results {
@@ -280,8 +280,9 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret with an authority but without its key does not change. The injector must wait
-// for a missing Secret, and a broken certificate must not replace a valid one.
+// TestSecretOfOthers checks that the reconciler does not change a Secret that contains an authority's certificate
+// but not the authority's key. The injector must wait for a missing Secret, and a broken certificate must not
+// replace a valid one.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -316,8 +317,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error in the renewal is logged once until the renewal succeeds, and again if it
-// occurs later.
+// TestRenewalErrors checks that an error in the renewal is logged once. It must be logged again only if the renewal
+// has succeeded in between.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

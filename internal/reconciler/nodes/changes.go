@@ -60,8 +60,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether a change of a Node is within the fleet's budget, and records the change. A change that cannot be
-// recorded must wait.
+// take reports whether a change of a Node is within the fleet's budget. If it is, take records the change. A change
+// that cannot be recorded must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

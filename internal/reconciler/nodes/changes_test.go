@@ -60,8 +60,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms checks that a leader that restarts again and again changes no more Nodes than a leader that
-// keeps running, and that the budget is available again after an hour.
+// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly does not change more Nodes than a leader
+// that keeps running. After an hour, the budget must be available again.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts contains the counters. Every replica exports the counters, and they start at 0 when the program starts. All
-// label values exist from the start, so that no first increase is lost.
+// counts contains the counters. Every replica exports the counters, and they start at 0 when the program starts. A
+// series exists for each label value from the start, so that Prometheus does not miss the first increase.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
 	reads, writes, writeFailures *prometheus.CounterVec

@@ -103,8 +103,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that one Event is written for each change of a Node's condition, but none for a Node that
-// was always healthy, for a Node that waits for the budget, or after a failed write.
+// TestConditionEvents checks that one Event is written for each change of a Node's condition. No Event may be
+// written for a Node that was always healthy, for a Node that waits for the budget, or after a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

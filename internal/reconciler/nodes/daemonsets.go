@@ -52,7 +52,7 @@ func trimDaemonSet(obj any) (any, error) {
 	}}, nil
 }
 
-// owns reports whether the owner that a target names exists and has the UID that the target names.
+// owns reports whether the DaemonSet that a target names exists, and whether its UID equals the UID in the target.
 func (d *daemonSets) owns(t exporter.Target) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -76,8 +76,8 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time after which the exporter on a Node without a known GPU is rejected. On a new Node, the device
-// plugin, the DRA driver and feature discovery start at the same time as the exporter, and need this time.
+// If a Node has an exporter but no known GPU, the exporter is rejected after the time settleIn. On a new Node, the
+// device plugin, the DRA driver and feature discovery start at the same time as the exporter, and need this time.
 const settleIn = 2 * time.Minute
 
 // ignored contains each Node that has an exporter but no known GPU, with the time of the first reading of the exporter.

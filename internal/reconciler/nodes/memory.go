@@ -15,8 +15,8 @@ import (
 // interval is reset to the minimum.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node before further writes are delayed more and more. It is
-// large enough for a person who edits a few labels one after the other.
+// freeAttempts is the number of ineffective writes of a Node that are not delayed. After these writes, the delays
+// increase. It is large enough for a person who edits a few labels one after the other.
 const freeAttempts = 5
 
 // memory records the writes of a term, and what was logged about them. It is safe for concurrent use.
@@ -100,8 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, and records the identity that the Node then has. If another client reverts our
-// writes, a Node is correct only briefly after each write.
+// right records that a Node is correct, and records the current identity of the Node. A Node may be correct only
+// briefly after each write, if another client reverts our writes.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +119,8 @@ func (m *memory) lastIdentity(name string) string {
 	return m.node(name).identity
 }
 
-// note records the finding about a Node's inventory. It reports whether the inventory is newly refused or no longer
-// refused. It also returns the other Node that the previous finding named.
+// note records the finding about a Node's inventory. It reports whether the inventory has just been refused or has
+// just been accepted again. It also returns the other Node that the previous finding named.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,9 +130,9 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing records the reason why the last write of a Node failed. The reason is empty if the write succeeded. failing
-// reports whether the result must be logged. It must be logged for the first Node with this reason, and when writes no
-// longer fail.
+// failing records the reason why the last write of a Node failed. The reason is empty if the write succeeded.
+// failing reports whether the result must be logged. The result must be logged for the first Node with this reason,
+// and when writes no longer fail for any Node.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -52,7 +52,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain checks that writes without an effect are repeated with increasing delays until a write has an effect.
+// TestVain checks that a write without an effect is repeated with increasing delays until it takes effect.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

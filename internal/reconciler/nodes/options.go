@@ -26,7 +26,7 @@ type Options struct {
 	Listed func(node string) bool
 
 	Resync time.Duration
-	// Confirm is the interval between the two equal readings that a change of labels requires.
+	// A change of labels requires two equal readings. Confirm is the interval between these readings.
 	Confirm time.Duration
 	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, the labels remain as
 	// long as the Node exists.
@@ -39,7 +39,7 @@ type Options struct {
 	// TakeOver is the field manager of the labels that are taken over with the scheme gpuid.
 	TakeOver string
 	DryRun   bool
-	// If Condition is set, the condition GPULedgerHealthy of Nodes is written.
+	// If Condition is set, the reconciler writes the condition GPULedgerHealthy of Nodes.
 	Condition bool
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, the request
-// counts as late, and its lane is released for the next request. Hanging requests therefore do not occupy lanes.
-// Together, the lanes can start as many requests as the rate allows. Each request ends after the exporter timeout at
-// the latest. At this rate, the number of late requests is at most the capacity of late.
+// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, the
+// request counts as late, and its lane is released for the next request. Hanging requests therefore do not occupy
+// lanes. Together, the lanes can start as many requests as the rate allows. Each request ends after the exporter
+// timeout at the latest. Therefore the number of late requests never exceeds the capacity of the channel late.
 type lanes struct {
 	number int
 	prompt time.Duration

@@ -13,10 +13,11 @@ import (
 
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
-// TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved change
-// of all boards. The numbers of lists and watches, and the numbers of readings and writes per Node, must not depend on
-// the number of Nodes. TestGrowth in package reconciler runs this test with two sizes, and compares how often each
-// statement is executed. The rates are proportional to the size, so the duration of each part does not depend on it.
+// TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved
+// change of all boards. The numbers of lists and watches, and the numbers of readings and writes per Node, must not
+// depend on the number of Nodes. TestGrowth in package reconciler runs this test with two sizes, and compares how
+// often each statement is executed. The rates are proportional to the number of Nodes, so the duration of each part
+// does not depend on this number.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -77,7 +78,7 @@ func (w *world) wantRequests(part string, want map[string]int) {
 	w.kube.ClearActions()
 }
 
-// wantReads checks how often exporters have been read since the start.
+// wantReads checks the number of readings of exporters since the start.
 func (w *world) wantReads(part string, want int) {
 	w.t.Helper()
 	w.mu.Lock()

@@ -150,8 +150,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads exporters and writes Nodes. It does not write a Node before every exporter has been read once, because
-// conflicts are unknown until then.
+// work reads exporters and writes Nodes. It does not write a Node before it has read every exporter once, because
+// before that it cannot detect all conflicts.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)

@@ -106,7 +106,7 @@ const (
 	kindChange   = "change"
 	kindRepair   = "repair"
 	kindTakeOver = "take_over"
-	// kindCondition is not a write of labels, but of the condition.
+	// kindCondition is a write of the condition. The other kinds are writes of labels.
 	kindCondition = "condition"
 )
 
@@ -174,8 +174,8 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply makes our labels and annotations exactly the desired ones. It sets the UID, because an apply without UID would
-// create a deleted Node again.
+// apply sets our labels and annotations to the desired state, and removes all our other labels and annotations. It
+// sets the UID, because an apply without UID would create a deleted Node again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})

@@ -18,7 +18,7 @@ type Options struct {
 	// URL is the base URL of the archive. If it is empty, no events are sent.
 	URL     string
 	Cluster string
-	// TokenFile and CAFile may be missing at first, and are read again when they change.
+	// The files TokenFile and CAFile may be missing at first. They are read again when they change.
 	TokenFile, CAFile string
 	// If the archive requires a client certificate, CertFile and KeyFile name the files that contain the certificate
 	// and its key.

@@ -155,8 +155,8 @@ func send(o *outbox.Outbox, lines ...string) {
 	}
 }
 
-// count checks the metrics, sorted by name and labels. It omits the number of failures, because the intervals between
-// retries are random.
+// count checks the metrics, sorted by name and labels. It does not check the number of failures, because this
+// number depends on the random intervals between retries.
 func count(t *testing.T, o *outbox.Outbox, want string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -26,9 +26,9 @@ func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
-// readMIG updates the GPU's partitioning. The partitioning may change at any time. After an error
-// readMIG keeps the old partitioning. If nothing has changed, it makes two calls for the GPU and
-// three calls for each MIG device.
+// readMIG updates the GPU's partitioning. The partitioning may change at any time. After an error readMIG keeps the
+// old partitioning. If the partitioning has not changed, readMIG makes two calls for the GPU and three calls for
+// each MIG device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := g.handle.GetMigMode()
@@ -116,8 +116,8 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	return nil
 }
 
-// slices returns the number of slices in the largest GPU instance that the GPU offers. This
-// instance is the whole GPU. It returns 0 if the driver does not permit reading this number.
+// slices returns the number of slices in the largest GPU instance that the GPU offers. This instance covers the
+// whole GPU. slices returns 0 if the driver does not permit reading this number.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {

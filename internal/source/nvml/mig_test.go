@@ -83,8 +83,8 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails checks that the processes are unknown if one of several MIG devices cannot be read. If a device
-// does not support one of the lists of processes, the processes are still known.
+// TestMIGDeviceFails checks a GPU with several MIG devices. If one of the devices cannot be read, the processes
+// must be unknown. If a device does not support one of the process lists, the processes must still be known.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)

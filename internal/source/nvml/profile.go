@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler integrates the profile of a GPU or of a MIG instance. The profile is measured through GPM. A GPU that is
-// not in MIG mode is measured in a lane of its own, and MIG instances are measured in the lane of instances. The
-// buffers belong to the session. The profiler of a GPU belongs to its reader, and the profiler of an instance belongs
-// to its pair.
+// A profiler integrates the profile of a GPU or of a MIG instance. The profile is measured through GPM. A GPU that
+// is not in MIG mode is measured in a separate lane. MIG instances are measured in the lane in which the source
+// also measures their activity. The buffers belong to the session. The profiler of a GPU belongs to its reader, and
+// the profiler of an instance belongs to its pair.
 type profiler struct {
 	// retryAt is the boot-clock time until which the driver is not called after an error.
 	retryAt time.Duration

@@ -69,8 +69,8 @@ func TestProfile(t *testing.T) {
 	if diff := cmp.Diff(want, r.read(10*time.Second), approximately); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	// The next reading is half a minute later and has another activity. The integral must depend on the time, not on
-	// the number of readings.
+	// The next reading is half a minute later and reports a different activity. The integral must depend on the
+	// time, not on the number of readings.
 	r.metrics("gpm2=50")
 	p := r.read(30 * time.Second)
 	if got := *p.Seconds[gpu.SMActive]; math.Abs(got-(10*0.2+30*0.5)) > 1e-9 {
@@ -176,10 +176,11 @@ func TestProfileNotOffered(t *testing.T) {
 	}
 }
 
-// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, and the
-// other is always busy. In the fake driver, the tensor cores are active for a quarter of the busy time, and the memory
-// for half of it. If a reading is dropped, the next reading must contain its profile, and the profile must count only
-// once. If only the profile fails, the activity of the instances must still be known.
+// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, and
+// the other instance is always busy. In the fake driver, the tensor cores are active for a quarter of the busy
+// time, and the memory is active for half of the busy time. If a reading is dropped, the next reading must contain
+// its profile, and the profile must count only once. If only the profile fails, the activity of the instances must
+// still be known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)

@@ -75,9 +75,8 @@ func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) (
 	return quiet.InOrder(points), nil
 }
 
-// agreement compares the energy counter with the power samples. A counter of unknown scope may
-// cover more than the GPU, for example also a CPU. The idle power from power samples would then be
-// too low for the counter.
+// agreement compares the energy counter with the power samples. A counter of unknown scope may cover a CPU in
+// addition to the GPU. The idle power from power samples would then be too low for the counter.
 type agreement struct {
 	at               gpu.Instant // values of the last reading
 	energy           gpu.Millijoules

@@ -38,7 +38,7 @@ type gpuReader struct {
 	// devices are not read again until they change.
 	devices []migDevice
 	divided bool
-	// gpm belongs to the session, so an earlier reader of this GPU may also have used it.
+	// gpm belongs to the session. An earlier reader of this GPU may have used the same gpm.
 	gpm *gpm
 	// oversized is the error for a GPU with too many processes, or nil.
 	oversized error

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Release closes the driver or some of its GPUs until a given time, because a driver cannot be
-// unloaded while a process uses the driver, and a GPU cannot be reset while a process has opened
-// the GPU. While the whole driver is released, Read returns the Release as an error.
+// A Release closes the driver or some of its GPUs until a given time. It is needed because a driver cannot be
+// unloaded while a process uses the driver, and a GPU cannot be reset while a process has opened the GPU. While the
+// whole driver is released, Read returns the Release as an error.
 type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs. It is empty if the whole
 	// driver is released.
@@ -41,9 +41,9 @@ func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
-// Release requests a release. The next Read performs the release. If r is nil, Release ends the
-// current release. It reports whether the release was performed. NVML cannot close a single GPU, so
-// the driver is closed and opened again without this GPU.
+// Release requests the release r, which the next Read performs. If r is nil, Release ends the current release.
+// Release reports whether the request was carried out. NVML cannot close a single GPU, so the driver is closed and
+// opened again without this GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

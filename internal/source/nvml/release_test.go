@@ -109,8 +109,8 @@ func TestReleaseGPU(t *testing.T) {
 	}
 }
 
-// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading, such as after a restart during a
-// release. The first reading must find the GPU.
+// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading. This happens, for example, if
+// the exporter restarts during a release. The first reading must find the GPU.
 func TestReleaseGPUAtOnce(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, pair())

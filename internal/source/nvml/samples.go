@@ -81,9 +81,9 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. Samples have wall-clock times, so the times
-// of earlier samples in the ring are then in the future. These times are later than the time in any
-// request, so the earlier samples are part of each average.
+// noteClock detects that the wall clock was set back. Samples contain wall-clock times, so the times of the earlier
+// samples in the ring are then in the future. A request returns the average over all samples after the requested
+// time. Therefore each average also includes the earlier samples.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -92,10 +92,9 @@ func (g *gpuReader) noteClock() {
 	g.asked = now
 }
 
-// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring
-// may cover more time than [ringSpan], so the ring counts as mixed as long as it contains samples
-// with a time in the future. If samples remain for more than twice ringSpan, they are invalid and
-// are ignored.
+// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring may cover more
+// time than [ringSpan], so the ring counts as mixed as long as it contains samples with a time in the future. If
+// samples with a time in the future remain for more than twice ringSpan, they are invalid and are ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
@@ -108,10 +107,9 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 	})
 }
 
-// since returns the wall-clock time after which samples are requested, in µs. The returned time is
-// the time of the newest sample, unless the wall clock was set. Converting a boot-clock time would
-// be inexact, because the two clocks are not read at the same moment, and the newest sample could
-// be returned again.
+// since returns the wall-clock time after which samples are requested, in µs. Unless the wall clock was set, this
+// is the time of the newest sample. A time that is converted from the boot clock would be inexact, because the two
+// clocks are not read at the same moment. With an inexact time, the driver could return the newest sample again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

@@ -89,9 +89,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack checks that readings cover no time while the ring contains samples from before the wall clock was
-// set back. The first reading without such samples must cover the whole time. The activity since the clock was set must
-// determine how this time is divided.
+// TestClockSetBack checks that readings cover no time while the ring contains samples from before the wall clock
+// was set back. The first reading without such samples must cover the whole time. This time must be divided by the
+// activity since the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples checks a reading that is so late that samples have left the driver's ring. It must cover the last ten
-// seconds.
+// TestLostSamples checks a reading that is so late that samples have left the driver's ring. The reading must cover
+// the last ten seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}

@@ -28,8 +28,8 @@ const firstRetry = identityRetry / 20
 
 var errLate = errors.New("call timed out")
 
-// A session is the state between one nvmlInit and the next. Only the goroutine in [Source.Read]
-// uses a session. The fields that other goroutines can also use are marked below.
+// A session is the state between one nvmlInit and the next. Only the goroutine that runs [Source.Read] uses a
+// session, except for the fields that are marked below.
 type session struct {
 	cfg      Config
 	gate     *gate

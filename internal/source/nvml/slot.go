@@ -142,8 +142,9 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest merges two readings of a GPU. If they are so close together that the driver has no new
-// activity of instances (see [gpmRefresh]), the activity from one of the readings suffices.
+// latest merges two readings of a GPU. The two readings may be so close together that the driver has no new
+// activity of instances for one of them (see [gpmRefresh]). In this case the activity from the other reading
+// suffices.
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
 	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too early for new activity

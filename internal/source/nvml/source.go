@@ -48,8 +48,8 @@ type Config struct {
 	// Now may be called by several goroutines at the same time.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages receives the stage that shows whether waiting for XID events works. The caller records the
-	// stage that shows whether reading works.
+	// Stages receives the stage that shows whether waiting for XID events works. The stage that shows whether
+	// reading works is recorded by the caller.
 	Stages *stage.Set
 }
 
@@ -115,13 +115,12 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is no open session, or if the driver was reloaded, open
-// starts to open a session. If opening takes longer than the current Read, the next Read continues
-// to wait.
+// open returns the open session. If there is no open session, or if the driver was reloaded, open starts to open a
+// session. If opening takes longer than the current Read, the next Read continues to wait for it.
 //
-// NVML counts initialisations, and only the last shutdown releases a driver that was unloaded.
-// Therefore a new session cannot start before the old session is shut down. A session must not be
-// shut down while a call is stuck.
+// NVML counts initialisations. A driver that was unloaded is released only when each initialisation has been shut
+// down. Therefore a new session cannot start before the old session is shut down. A session must not be shut down
+// while a call is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")

@@ -183,8 +183,8 @@ func TestFabricFailed(t *testing.T) {
 }
 
 // TestRecovery checks the name of each recovery action in nvml.h (nvmlDeviceGpuRecoveryAction_t) while the action
-// changes. An unknown action must be reported as a number. The action must be unknown if it cannot be read, or if all
-// bits of the number are set.
+// changes. An unknown action must be reported as a number. If the action cannot be read, or if all bits of the
+// number are set, the action must be unknown.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()

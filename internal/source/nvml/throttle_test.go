@@ -11,9 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestThrottled checks the throttled time by cause with three drivers: with counters, with only the current reasons,
-// and without both. The bits of the reasons are from nvml.h: 0x20 is a thermal slowdown by software, 0x40 is a thermal
-// slowdown by hardware, and 0x80 is the power brake.
+// TestThrottled checks the throttled time by cause with three drivers. The first driver reports counters, the
+// second driver reports only the current reasons, and the third driver reports neither. The bits of the reasons are
+// from nvml.h: 0x20 is a thermal slowdown by software, 0x40 is a thermal slowdown by hardware, and 0x80 is the
+// power brake.
 func TestThrottled(t *testing.T) {
 	type times = gpu.ThrottledTimes
 	counters := func(software, hardware, brake time.Duration) string {

@@ -24,9 +24,9 @@ type Times struct {
 }
 
 const (
-	// A look is one reading of the buffers. The interval between two looks is the constant eager at first. It
-	// becomes the constant patient as soon as enoughQuiet looks have found a quiet time, or enoughLooks looks
-	// were made.
+	// A look is one reading of the buffers. At first, the interval between two looks is the constant eager. When
+	// enoughQuiet looks have found a quiet time, or enoughLooks looks have been made, the interval becomes the
+	// constant patient.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
@@ -153,11 +153,11 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU if the gaps between its work are shorter than a utilisation
-// sample. This is possible if the driver reports momentary power. In this case the share of high power
-// samples equals the busy share of the utilisation samples, and low power samples show the idle power. If the
-// driver averages power over a mix of work and gaps, the shares differ, because the average is neither high
-// nor low.
+// mixedTimes measures the idle power of a GPU if the gaps between its work are shorter than a utilisation sample.
+// This is possible if the driver reports momentary power. In this case the share of high power samples equals the
+// busy share in the utilisation samples, and low power samples show the idle power. If the driver averages power
+// over a mix of work and gaps, the average is neither high nor low. Then the share of high power samples differs
+// from the busy share.
 type mixedTimes struct {
 	power []float64
 	busy  float64 // sum of the busy shares for all power samples
