@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for the pods of a cluster. It stores a pod that requests a GPU in the form that the part
-// "workloads" needs. It stores any other pod in the form that the part "labels" needs. An exporter's pod is always
-// stored in this second form, even if it requests a GPU, for example with its own claim.
+// trim limits the memory for the pods of a cluster. If a pod requests a GPU, trim reduces it to the form that the
+// part "workloads" needs. It reduces all other pods to the form that the part "labels" needs. The pod of an
+// exporter always gets the form for "labels", even if it requests a GPU, for example with its own claim.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

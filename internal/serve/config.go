@@ -60,7 +60,7 @@ type Web struct {
 	} `yaml:"tls_server_config"`
 }
 
-// VerifiesClients reports whether each client must have a certificate that the server verifies.
+// VerifiesClients reports whether each client must present a certificate that the server verifies.
 func (w *Web) VerifiesClients() bool { return w.TLS.ClientAuth == "RequireAndVerifyClientCert" }
 
 // Web reads --web.config.file. It returns an empty value if no file is configured. [Config.Validate]

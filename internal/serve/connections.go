@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// connections limits the number of a server's open connections. Each client address may have at
-// most half of this number. If a limit is reached, a new connection replaces a connection that
-// waits for its client. A connection waits for its client if it is idle or if the client has not
-// sent a request yet. The replaced connection belongs to the address with the most connections, so
-// many connections from one address cannot displace a scraper at another address. If no connection
-// waits for its client, the new connection is refused.
+// connections limits the number of a server's open connections. Each client address may have at most half of this
+// number. If a limit is reached, a new connection replaces a connection that waits for its client. A connection
+// waits for its client if it is idle or if the client has not sent a request yet. The replaced connection belongs
+// to the address with the most connections. Therefore many connections from one address cannot displace a scraper
+// at another address. If no connection waits for its client, the new connection is refused.
 type connections struct {
 	max      int
 	overload *overload

@@ -47,8 +47,9 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Inherit takes over the sockets that this process kept open before it executed this program, and reports whether it
-// took them over. It uses the sockets only if there is one for each address. Inherit must be called before Run.
+// Before this process executed this program, an earlier program may have kept its sockets open in this process.
+// Inherit takes over these sockets if there is one for each address, and reports whether it took them over. Inherit
+// must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)

@@ -35,10 +35,9 @@ const (
 
 // newServer returns a server for one listener.
 //
-// The server supports only HTTP/1.1. Even without authentication, an HTTP/2 client could request
-// eight or more responses over one connection and not read them, and the server would have to hold
-// all of them. HTTP/2 would need additional limits for streams, and a scraper does not benefit from
-// streams.
+// The server supports only HTTP/1.1. Even without authentication, an HTTP/2 client could request eight or more
+// responses over one connection without reading them. The server would have to hold all these responses in memory.
+// HTTP/2 would need additional limits for streams, and a scraper does not benefit from streams.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,

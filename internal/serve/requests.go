@@ -127,7 +127,7 @@ func (q *queue) join(address string) *share {
 	return s
 }
 
-// part removes a request from the share of its address.
+// part removes a request from the share of the client address that sent it.
 func (q *queue) part(address string) *share {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -187,7 +187,8 @@ func TestBody(t *testing.T) {
 	})
 }
 
-// TestReceive checks that the server passes request bodies only to the handlers of the paths that receive data.
+// TestReceive checks that the server passes a request body to a handler only if Receive was called for the
+// handler's path.
 func TestReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string

@@ -79,9 +79,9 @@ func (s *Server) Keep(header string) {
 	}
 }
 
-// Serving sets a function that is called once all addresses are served. The function may prevent
-// the program from opening addresses, so after the call, Run returns errors instead of retrying.
-// Serving must be called before Run.
+// Serving sets a function that is called once all addresses are served. The function may restrict the program so
+// that it can no longer open addresses. Therefore, after the call, Run returns errors and does not retry. Serving
+// must be called before Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
 // Collector returns a collector of the server's overload metric.

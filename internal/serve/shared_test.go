@@ -86,7 +86,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestRoom checks that a response can reuse the buffer of an earlier response, even if it is slightly larger.
+// TestRoom checks that a response can reuse the buffer of an earlier response, even if the new response is slightly
+// larger.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, size := strings.Repeat("x", 2<<20), 1<<20
@@ -125,8 +126,8 @@ func (discarder) Header() http.Header         { return make(http.Header) }
 func (discarder) WriteHeader(int)             {}
 func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestSlowReader checks that a client that reads slowly does not affect other clients, for which the page must be
-// rendered again at each scrape.
+// TestSlowReader checks that a client that reads slowly does not affect other clients. For the other clients, the
+// page must be rendered again at each scrape.
 func TestSlowReader(t *testing.T) {
 	g := &gatherer{series: 20_000, label: 1000} // more than the kernel buffers for a connection
 	server := httptest.NewServer(pageOf(g))

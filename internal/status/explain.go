@@ -34,8 +34,8 @@ type Explanation struct {
 	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
 	// source of the idle power.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
-	// Late is the part of the charge that was counted late, because the counter had not changed
-	// before. Unsampled is the part of the charge from intervals with an unknown busy share.
+	// Late is the part of the charge that was counted late, because the counter did not change while the energy was
+	// used. Unsampled is the part of the charge from intervals with an unknown busy share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners, and Unattributed is the energy charged to no

@@ -25,8 +25,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns n intervals of one second each until now. The holding of the first owner is different in each
-// interval, and repeats after a number of intervals.
+// seconds returns n intervals of one second each until now. The number of replicas that the first owner holds
+// changes in each interval. The pattern repeats after the given number of intervals.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
@@ -296,8 +296,9 @@ func TestHostileExplanation(t *testing.T) {
 	}
 }
 
-// TestExplanationLinksToItself checks the link to JSON on the HTML page of an explanation. It must be for the same
-// owner and the same length of time if no interval was settled in the three hours before the snapshot.
+// TestExplanationLinksToItself checks the link to JSON on the HTML page of an explanation. If no interval was
+// settled in the three hours before the snapshot, the link must still select the same owner and the same length of
+// time.
 func TestExplanationLinksToItself(t *testing.T) {
 	s := explainedNode(20, 1)
 	s.At = at(-3 * time.Hour)

@@ -99,8 +99,8 @@ func (q Query) isGPU(g *gpu.GPU) bool {
 	return slices.ContainsFunc([]string{g.UUID, g.Serial, g.PCIBusID}, func(name string) bool { return strings.EqualFold(name, q.GPU) })
 }
 
-// beginsGPU reports whether the UUID of a GPU begins with the given text. It ignores small numbers, because they are
-// indices, and a GPU with this index may have been lost.
+// beginsGPU reports whether the UUID of a GPU begins with the given text. A small number is an index and never the
+// beginning of a UUID, even if the GPU with this index was lost.
 func (q Query) beginsGPU(g *gpu.GPU) bool {
 	if _, err := strconv.ParseUint(q.GPU, 10, 8); err == nil {
 		return false

@@ -10,8 +10,8 @@ import (
 const (
 	// maxTimes is the maximum number of rows in an explanation.
 	maxTimes = 120
-	// maxCauses is the maximum number of idle causes with different shares. Further causes are
-	// combined into one cause.
+	// maxCauses is the maximum number of idle causes with different shares. If there are more, the remaining causes
+	// are combined into one cause.
 	maxCauses = 8
 )
 

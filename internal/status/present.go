@@ -265,8 +265,8 @@ func (c *Container) Who() string {
 	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
 }
 
-// several formats the number of owners in a list. The result uses the noun containers. If the list
-// contains a unit, it uses the noun owners.
+// several formats the number of owners in a list. The noun in the result is "containers", or "owners" if the list
+// contains a unit.
 func several(list []Container, n int) string {
 	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
 		return plural(n, "owner", "owners")

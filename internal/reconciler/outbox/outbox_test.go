@@ -312,8 +312,8 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the current state is sent again when the archive requests it, but not within minutes after the
-// previous time.
+// TestAsked checks that the outbox sends the current state again when the archive requests it. It must not do so if
+// it has sent the current state within the last minutes.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.ask = true

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// timeout is the timeout of a request. The archive responds only when the events are in its sinks.
+	// timeout is the timeout of a request. The archive responds only after it has written the events to its sinks.
 	timeout = 30 * time.Second
 	// minWait and maxWait are the bounds of the time until a retry.
 	minWait = time.Second

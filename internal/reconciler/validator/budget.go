@@ -10,9 +10,10 @@ import (
 )
 
 // These values limit the number of Nodes that may change in an hour: one in a hundred Nodes, or a few Nodes in a
-// small fleet. There is one budget for changes of identity, and one for Nodes that become unhealthy. This is far more
-// than the usual number of board replacements, and far less than the number of Nodes that a bad driver release would
-// change. A Node that changes repeatedly is stopped. It does not use the budget of other Nodes.
+// small fleet. This limit is far higher than the usual number of board replacements, and far lower than the number
+// of Nodes that a bad driver release would change. There is one budget for changes of identity, and another budget
+// for Nodes that become unhealthy. If a Node changes repeatedly, its further changes are refused, and they do not
+// reduce the budget for other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -23,13 +24,13 @@ const (
 // Budget counts changes of Nodes.
 type Budget struct {
 	spent map[string]spending // changes by Node
-	// approved is the number of changes beyond the limit that an administrator approved and that are unused. They expire
-	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved change per
-	// hour, so that a Node that changes repeatedly leaves the other approved changes to other Nodes.
+	// approved is the number of unused changes that an administrator approved in addition to the limit. They expire
+	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved
+	// change per hour, so that a Node that changes repeatedly leaves the other approved changes to other Nodes.
 	approved int
 	until    time.Time
 	granted  map[string]spending
-	// expires is a Unix time. No spending expires before this time.
+	// expires is the earliest Unix time at which a spending may expire.
 	expires int64
 }
 

@@ -32,8 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneNode checks a node that changes again and again. It must not use the budget of other nodes, and must
-// be stopped.
+// TestBudgetOfOneNode checks a node that changes again and again. The budget must refuse its further changes, and
+// these changes must not reduce the budget for other nodes.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -128,8 +128,8 @@ func TestBudgetOfWrongClock(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailedWrites checks that a repeated change uses no budget, because its first write may have failed. This
-// must be true even if the node changed before.
+// TestBudgetOfFailedWrites checks that a repeated change uses no budget, because its first write may have failed. A
+// node that changed before must also be allowed to repeat its last change.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

@@ -127,8 +127,8 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions. It rejects the page if another exporter on the Node reports other GPUs,
-// because the labels would alternate otherwise.
+// accept uses a page without contradictions. It rejects the page if another exporter on the Node reports different
+// GPUs, because the labels would otherwise alternate between the two reports.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	if n.settled != nil && n.settled.Equal(desired) {
@@ -157,8 +157,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be newer than the first one, because a hanging
-// exporter repeats its last reading.
+// observe settles labels that were read twice. The second reading must be newer than the first reading, because a
+// hanging exporter repeats its last reading.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {

@@ -220,8 +220,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// TestSilentIsNotRefused checks that silent nodes are not rejected, such as a node that lost a board while it was
-// off.
+// TestSilentIsNotRefused checks that the inventory of a silent node is not rejected. An example is a node that was
+// switched off and then lost a board.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newBench(t)
 	c.settles("old", "1")
@@ -345,9 +345,9 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down. If
-// another Node then reports the same board, it is unknown which of the two is right. If the page is invalid, this must
-// be reported instead of the conflict.
+// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down.
+// If another Node then reports the same board, it is unknown which of the two Nodes holds the board. If the page of
+// a Node is invalid, the finding must be the invalid page and not the conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

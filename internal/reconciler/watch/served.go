@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// These are the intervals between two checks for a resource. The first interval applies if the API server lacks the
-// resource, because an upgrade may add the resource. The second interval applies after an error.
+// These are the intervals between two checks for a resource. The first interval applies if the API server does not
+// serve the resource, because an upgrade may add it. The second interval applies after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second

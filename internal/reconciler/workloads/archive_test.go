@@ -154,7 +154,8 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log contains the same events, but no snapshots and no creations of workloads from long ago.
+		// The log contains the same events, except for snapshots and for the creation of workloads that were
+		// created long ago.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {

@@ -42,7 +42,7 @@ func benchJob(i int) *metav1.PartialObjectMetadata {
 	return job
 }
 
-// benchPod returns a pod as in a busy cluster, with many fields that are not kept.
+// benchPod returns a pod as it occurs in a busy cluster, with many fields that the reconciler drops.
 func benchPod(i int) *corev1.Pod {
 	job := benchJob(i / podsOfJob)
 	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)

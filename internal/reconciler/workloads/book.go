@@ -170,9 +170,9 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry when the owners of the entry's pod are known. If the series were rendered before
-// the owners are known, the series would soon get other labels. The earlier series would then remain as duplicates in
-// the history.
+// show renders the series of the entry when the owners of the entry's pod are known. If the series were rendered
+// earlier, their labels would change as soon as the owners are known. The earlier series would then remain as
+// duplicates in the history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)

@@ -23,16 +23,16 @@ func eventNames() []string {
 }
 
 // change is an event of a pod. The id depends on the change and not on the time at which the change is observed.
-// Therefore an event that is written again, after a change of leader or after a broken watch, has the same id. The id
-// includes the pod's version only if nothing else distinguishes the events, because a new leader may see a later
-// version of the pod than the version with the change.
+// Therefore an event that is written again, after a change of leader or after a broken watch, has the same id. A
+// new leader may not see the version of the pod in which the change happened, but only a later version. Therefore
+// the id includes the pod's version only if nothing else distinguishes the events.
 type change struct {
 	name    string
 	which   []string // distinguishes the events of the pod that have the same name
 	at      time.Time
 	details details
-	// unsure is set if an earlier leader may have sent the event with another time. Such an event is logged but not sent,
-	// because it could become another row in the archive.
+	// unsure is set if an earlier leader may have sent the event with a different time. Such an event is logged but
+	// not sent, because it could become another row in the archive.
 	unsure bool
 }
 
@@ -42,8 +42,8 @@ type details map[string]any
 // moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the maximum age of events that happened before the first list but are written after it. They are written
-// because an earlier leader may not have seen them.
+// Events that happened before the first list are written if they are not older than recently, because an earlier
+// leader may not have seen them.
 const recently = 5 * time.Minute
 
 // changes returns the events between two versions of a pod. It omits events that happened before the time since. The

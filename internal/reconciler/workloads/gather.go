@@ -15,9 +15,9 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 }
 
 // WritePage writes the series of pods and workloads in the text format, which is also valid OpenMetrics. It uses
-// neither a registry nor an encoder. They would hash and sort all samples and quote all labels at every scrape, and
-// this would take longer than the rest of the scrape. No check of the samples is needed, because this package creates
-// only valid and unique samples.
+// neither a registry nor an encoder. A registry and an encoder would hash and sort all samples and quote all labels
+// at every scrape. This work would take longer than the rest of the scrape. No check of the samples is needed,
+// because this package creates only valid and unique samples.
 func (w *Workloads) WritePage(to io.Writer) error {
 	b := w.book.Load()
 	if b == nil {
@@ -56,8 +56,8 @@ func mustRender() {
 	}
 }
 
-// newCounter returns a counter from the catalogue. All label values exist from the start, so that no first increase is
-// lost.
+// newCounter returns a counter from the catalogue. A series exists for each label value from the start, so that
+// Prometheus does not miss the first increase.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {

@@ -64,7 +64,7 @@ func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.queues.stale[of.namespace] = true
 }
 
-// setLabelled sets whether the labels of pods determine the ClusterQueue. They determine it if LocalQueues cannot be
+// setLabelled sets whether the labels of pods determine the ClusterQueue. This is the case if LocalQueues cannot be
 // read.
 func (b *book) setLabelled(labelled bool) {
 	b.mu.Lock()

@@ -39,7 +39,7 @@ type lookup struct {
 	// known contains the results that have not expired.
 	known map[reference]answer
 	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. A
-	// permission applies to all objects of a kind, such as thousands of Jobs.
+	// permission applies to all objects of a kind, and there may be thousands of Jobs.
 	closed map[scope]time.Time
 	// logged contains each kind for which an error was logged, with the reason for the error.
 	logged map[string]bool
@@ -202,8 +202,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again, unless they were read recently. It reports whether the served kinds have been
-// read at or after the time in looked.
+// renewed reads the served kinds again, unless they were read recently. It reports whether the served kinds were
+// last read at or after the time looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()

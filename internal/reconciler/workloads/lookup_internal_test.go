@@ -35,8 +35,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed is an API server's list of kinds. One kind is installed after the first request. All callers see the old
-// list before any of them requests the new one.
+// installed is an API server's list of kinds. One kind is installed after the first request. All callers see the
+// old list before the first caller requests the new list.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup

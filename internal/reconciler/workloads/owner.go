@@ -102,8 +102,9 @@ func (l *ownerChain) parent(level int) reference {
 }
 
 // replaces reports whether the chain replaces the known chain. The known chain is nil if no chain is known. A chain
-// that ends in an error replaces no chain, because a wrong root would create a separate series in the history. A known
-// chain is also kept if it begins with the new chain and is longer, because owners are often deleted before their pods.
+// that ends in an error replaces no chain, because a wrong root would create a separate series in the history. The
+// known chain is also kept if the new chain is only its beginning, because owners are often deleted before their
+// pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

@@ -144,8 +144,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission causes one read in total, not one per owner, and that a
-// new permission is detected.
+// TestForbiddenIsRemembered checks that a missing permission causes only one read, and not one read per owner. If
+// the permission is granted later, the reconciler must detect it.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -193,8 +193,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that requests are repeated after failures of the API server, and that a root is not shown
-// while it may be wrong.
+// TestServerErrors checks that requests are repeated after failures of the API server. While the root of a chain
+// may be wrong, the page must not show it.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -266,7 +266,7 @@ func TestOwnerDeletedFirst(t *testing.T) {
 	})
 }
 
-// TestKindInstalledLater checks that a kind is found when it has been installed.
+// TestKindInstalledLater checks that a kind is found after it was installed.
 func TestKindInstalledLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("workload.example/v1 TrainJob")

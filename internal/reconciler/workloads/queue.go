@@ -18,8 +18,8 @@ type queue struct {
 	local bool
 }
 
-// or returns q if q has a name. If q has no name, or returns the other queue, with the ClusterQueue of q if this is
-// known.
+// or returns q if q has a name. Otherwise, or returns the other queue. If the ClusterQueue of q is known, the
+// returned queue gets this ClusterQueue.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)

@@ -85,8 +85,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that a workload has only one parent, even if two references to it differ. At every scrape, it
-// must be the same parent.
+// TestOneParent checks that a workload has only one parent, even if two references to it differ. Every scrape must
+// show the same parent.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -119,8 +119,8 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks that the owners that were found stay known if the reconciler cannot follow the chain to the root,
-// with the reason.
+// TestStops checks a chain that the reconciler cannot follow to the root. The page must contain the owners that
+// were found, and the reason why the chain ends before the root.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

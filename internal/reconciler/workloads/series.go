@@ -84,8 +84,8 @@ type level struct {
 }
 
 // before reports whether l is preferred over another level of the same workload. A level with a parent is preferred
-// over a level without a parent. If both levels are equal in this, a level with a chain that reached the root is
-// preferred.
+// over a level without a parent. If both levels or neither level has a parent, a level whose chain reached the root
+// is preferred.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):

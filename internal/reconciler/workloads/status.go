@@ -96,9 +96,9 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	return last
 }
 
-// firstStart returns the time at which the first run of a container started, or zero if the status
-// does not contain this run. If the container waits, the last termination belongs to the run that
-// the number of restarts counts. Otherwise it belongs to the previous run.
+// firstStart returns the time at which the first run of a container started, or zero if the status does not contain
+// this run. If the container waits, the last termination belongs to the run with the number in the restart count.
+// Otherwise, the last termination belongs to the run before it.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount
 	if c.State.Waiting == nil {

@@ -257,7 +257,7 @@ func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }
 
-// TestStoppedInformer checks that a stopped informer ends the term and that nothing hangs.
+// TestStoppedInformer checks that a stopped informer ends the term, and that no goroutine hangs.
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

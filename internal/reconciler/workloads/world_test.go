@@ -94,8 +94,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with the given pods, claims, owners and local queues. Of the owners, only the metadata
-// exist. The Workloads are not running yet.
+// newWorld returns a world with the given pods, claims, owners and local queues. For the owners, only the metadata
+// exists. The Workloads are not running yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
