@@ -24,8 +24,9 @@ type shape struct {
 	Labels           []string
 }
 
-// TestCatalogueMatchesPages compares the metrics on the pages with the catalogue. Each metric must be in the catalogue
-// with the same page, type, unit, help and labels, and each page must contain all of its metrics in the catalogue.
+// TestCatalogueMatchesPages compares the metrics on the pages with the catalogue. Each metric on a page must be in
+// the catalogue with the same page, type, unit, help and labels. Each page must contain all metrics that the
+// catalogue lists for it.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
@@ -274,7 +275,8 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled changes the node s: its GPUs and owners were throttled, by the first causes.
+// throttled changes the node s so that its GPUs and owners were throttled. The throttle causes are the first causes
+// in the list.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book

@@ -66,8 +66,8 @@ func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord returns a collector for the record. NewRecord takes no options, because a statement
-// over years needs every metric on the record.
+// NewRecord returns a collector for the record. NewRecord takes no options, because a statement that covers years
+// needs every metric of the record.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
 }
@@ -81,9 +81,9 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. The next call of Gather overwrites the
-// page, so the next call waits until done was called. The caller must call done exactly once. It
-// must not wait for a slow reader before it calls done.
+// Gather implements [prometheus.TransactionalGatherer]. The next call of Gather overwrites the page, so this call
+// waits until done was called. The caller must call done exactly once, and must not wait for a slow reader before
+// it calls done.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {

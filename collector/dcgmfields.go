@@ -22,8 +22,8 @@ type DCGMField struct {
 	// NVML is the source of the value in NVML. If the field needs a host engine or dcgm-exporter itself, NVML
 	// is empty, and Why contains the reason.
 	NVML, Why string
-	// Flag is the flag that must be set, so that the exporter reads the value from NVML. It is empty if the
-	// exporter reads the value by default.
+	// The exporter reads the value from NVML only if the flag Flag is set. Flag is empty if the exporter reads the
+	// value by default.
 	Flag string
 
 	value fieldValue

@@ -167,8 +167,8 @@ func firmwareVersion(part string) fieldText {
 	}
 }
 
-// rounded removes the rounding error of a unit conversion. Without this error, a value of the driver is a whole number
-// of thousandths of DCGM's unit.
+// rounded removes the rounding error of a unit conversion by rounding to thousandths of DCGM's unit. This is exact,
+// because the driver's values are whole numbers of thousandths of DCGM's unit.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // mebibyte is the number of bytes in DCGM's unit of memory. DCGM truncates values to whole units.

@@ -55,8 +55,9 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances compares the energy in the record with the energy on the main page, to the millijoule. The energy
-// of each pod must be the sum over its containers, and the energy of each board the energy of the GPU.
+// TestRecordBalances compares the energy in the record with the energy on the main page, to the millijoule. The
+// energy of each pod must be the sum over its containers, and the energy of each board must equal the energy of the
+// GPU.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
@@ -100,9 +101,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks created timestamps. For a pod's counters, this must be the time at which the pod's first
-// account was opened. For a board's counters, it must be the time at which the book was opened. If a counter continues
-// a series with another serial number, it must have no created timestamp.
+// TestRecordBegan checks created timestamps. The timestamp of a pod's counters must be the time at which the pod's
+// first account was opened. The timestamp of a board's counters must be the time at which the book was opened. If a
+// counter continues a series with another serial number, it must have no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {

@@ -24,8 +24,9 @@ import (
 // kills is the total number of times that TestKilled kills the exporter, over all scenarios.
 var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
-// longestLife is the maximum time from an exporter's first page with books to its end. In a random third of the runs,
-// the time begins at the start of the exporter, so it may be killed before it has books.
+// longestLife is the maximum time from an exporter's first page with books to its end. In a random third of the
+// runs, this time begins at the start of the exporter. In these runs, the exporter may be killed before it serves
+// books.
 const longestLife = time.Second
 
 // TestKilled kills the exporter at random moments, even during its start, and checks every later page. No counter may
@@ -166,7 +167,8 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It returns false if the page contains no books, as before the first reading.
+// look compares a page with earlier pages. It returns false if the page contains no books. Before the first
+// reading, pages contain no books.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -220,7 +222,7 @@ func seriesOf(name string, m *dto.Metric) string {
 }
 
 // checkBoards checks the last scraped energy of every board. It must be exactly the increase of the board's counter
-// from one of the first readings to a later reading. In every check, the same first reading must explain the energy.
+// from one of the first readings to a later reading. The same first reading must fit the energy in every check.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {

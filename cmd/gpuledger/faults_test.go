@@ -52,9 +52,9 @@ const (
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the faults to inject. Calls for a GPU fail only for one GPU. Reading a GPU, identifying a GPU
-// and opening the driver each take several calls. For each of these operations, there are faults for the first call,
-// for some calls in the middle, and for the last call.
+// driverFaults returns the faults to inject. If a call is made for a GPU, the fault affects only one GPU. Reading a
+// GPU, identifying a GPU and opening the driver each need several calls. For each of these operations, there are
+// faults for the first call, for some calls in the middle, and for the last call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},

@@ -96,7 +96,7 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages checks that every page is served. A page that waits for the hanging call would never be served.
+// testPages checks that every page is served. A page that waited for the hanging call would never be served.
 func (e *exporter) testPages() {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {

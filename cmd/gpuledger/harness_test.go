@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// The tests run the exporter's binary. This import makes go test run them again, instead of using a cached result,
-	// after a change to the packages of the binary.
+	// The tests run the exporter's binary. Because of this import, go test does not use a cached result after a
+	// change to the packages of the binary.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -34,9 +34,9 @@ var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests run in sequence, but some subtests run in parallel. Each of these waits for real time to pass and needs
-	// little processor time. With more than ten of them, exporters on a busy machine would be so late that their books
-	// have gaps.
+	// The tests run in sequence, but some subtests run in parallel. These subtests wait for real time to pass and
+	// need little processor time. If more than ten of them ran at the same time on a busy machine, the ticks of the
+	// exporters would be so late that their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -72,7 +72,7 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
+// A test that waits longer than this timeout is assumed to hang. The timeout is long enough for a busy machine.
 const hangTimeout = 10 * time.Minute
 
 // eventually waits until a condition holds. The test fails after [hangTimeout].
@@ -151,7 +151,7 @@ type exporter struct {
 	err error
 }
 
-// With this flag, the timeout of a GPU is so long that no GPU exceeds it, even on a busy machine.
+// This flag sets a timeout that no GPU exceeds, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start runs the exporter on a node and waits until it is ready.

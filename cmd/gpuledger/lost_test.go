@@ -110,8 +110,8 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After a load of the driver, the first charged reading is one of this number of readings. The exporter first tests
-// which calls the driver supports, and starts again if GPUs are renumbered.
+// After the driver was loaded, the first charged reading is among the first readings. This constant is their
+// number. The exporter first tests which calls the driver supports, and starts again if GPUs are renumbered.
 const attempts = 8
 
 // checkResets checks that a book after a reload contains the increases of the counter before and after the reload, but

@@ -95,8 +95,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestDefaultsFile checks the defaults file of the packages. It must set no flag. It must contain, in a comment, the
-// line that makes the exporter listen on loopback only, and docs/machine.md must show the same line.
+// TestDefaultsFile checks the defaults file of the packages. The file must not set a flag. In a comment, it must
+// contain the line that makes the exporter listen on loopback only. docs/machine.md must show the same line.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {

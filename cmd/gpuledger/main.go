@@ -93,9 +93,8 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	}
 }
 
-// filter installs the first system call filter immediately, and the second filter when all
-// addresses are served. If Landlock is active, the first filter allows execve, because Landlock
-// allows executing only this program.
+// filter installs the first system call filter immediately, and the second filter when all addresses are served. If
+// Landlock is active, the first filter allows execve, because Landlock restricts execution to this program.
 func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
 	rules := cfg.FilterRules()

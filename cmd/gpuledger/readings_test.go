@@ -90,8 +90,8 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// The time of a reading in the driver's log and its time according to the exporter differ by at most aside. The real
-// difference depends on the load of the machine.
+// The tests assume that the time of a reading in the driver's log and the time of the same reading in the exporter
+// differ by at most aside. The real difference depends on the load of the machine.
 const aside = time.Minute
 
 // offBy returns the absolute difference between the reading's time and another time.

@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord compares the record with the main page from the same snapshot: the sums over pods and boards, the places,
-// and the serial numbers. For every metric of the record, the main page must contain a source.
+// checkRecord compares the record with the main page from the same snapshot: the sums over pods and boards, the
+// places, and the serial numbers. For every metric of the record, the main page must contain the series from which
+// the metric is derived.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
@@ -108,8 +109,8 @@ var hardwareCounters = []string{
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up samples by key, if counts is true for their labels. The sums are in billionths of the unit, because
-// times are counted in nanoseconds.
+// sums adds up the samples with labels for which counts returns true, by key. The sums are in billionths of the
+// unit, because times are counted in nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {

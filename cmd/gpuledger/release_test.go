@@ -52,9 +52,9 @@ func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease checks that the driver can be replaced during a release, because the exporter has closed it. No energy
-// must be counted during a release. A release must end at its time or by a command, and must continue after a restart
-// of the exporter.
+// TestRelease checks that the driver can be replaced during a release, because the exporter has closed it. No
+// energy must be counted during a release. A release must end at its end time or when a command ends it. It must
+// continue after a restart of the exporter.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)

@@ -111,9 +111,9 @@ func TestReplacedDriver(t *testing.T) {
 	e.stop() // the process is the same
 }
 
-// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as in a
-// container. The exporter must log the reason and exit, and the exporter in the next container must continue the books.
-// That exporter must not exit, even if it has also loaded the old library.
+// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as
+// in a container. The exporter must log the reason and exit, and the exporter in the next container must continue
+// the books. The next exporter must not exit, even if it has also loaded the old library.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)

@@ -95,8 +95,8 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// The kubelet sends SIGKILL to a container this long after SIGTERM. If a call hangs, the exporter needs half a second
-// to end.
+// grace is the time after SIGTERM at which the kubelet sends SIGKILL to a container. If a call hangs, the exporter
+// needs half a second to end.
 const gracePeriod = 30 * time.Second
 
 // stop sends SIGTERM. The exporter must end within the grace period.

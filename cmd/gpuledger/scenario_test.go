@@ -22,7 +22,7 @@ import (
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {
-			// TestLost covers this scenario, because it waits for each change before the next event.
+			// TestLost covers this scenario instead, because it waits for each change before the next event.
 			continue
 		}
 		t.Run(sc.Name, func(t *testing.T) {
@@ -53,8 +53,8 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 		checkTruth(t, n, p, undivided(t, scenario, spans))
-	// The scenario slurm is omitted, because its job is requeued, and one second without the job is
-	// more than 1 % of 15 seconds.
+	// The scenario slurm is omitted, because its job is requeued. The second without the job is more than 1 % of
+	// the 15 seconds.
 	case "slurm-v1", "workstation":
 		checkTruth(t, n, p, spans)
 	case "churn":

@@ -20,8 +20,8 @@ import (
 var hours = flag.Int("hours", 24, "number of simulated hours in TestSoak; an hour takes 25 seconds")
 
 const (
-	// The events of the node are accelerated. Of the exporter's own intervals, only the tick and the retention can be
-	// shortened.
+	// The events of the node are accelerated. Of the intervals in the exporter, only the tick and the retention can
+	// be shortened.
 	soakTick = 500 * time.Millisecond
 	// Five pods per second with a retention of one minute create as many series as one pod per
 	// second with a retention of five minutes.
@@ -44,23 +44,22 @@ const (
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// An unstable stage must succeed for this time before its recovery is logged.
+	// The recovery of an unstable stage is logged only after the stage has succeeded for this time.
 	unstable = time.Minute
 	// mostResident limits the resident memory, in MiB.
 	mostResident = 40
-	// mostGrowth limits how much the memory may grow from one quarter of the day to the next, in
-	// MiB.
+	// mostGrowth is the maximum growth of the memory from one quarter of the day to the next, in MiB.
 	mostGrowth = 1
-	// mostKept limits how much the average live heap may grow during the day, in MiB. Maps and pools
-	// keep their size.
+	// mostKept is the maximum growth of the average live heap during the day, in MiB. Some growth is permitted,
+	// because maps and pools do not shrink.
 	mostKept = 2
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods, storms of processes,
-// restarts of the kubelet and reloads of the driver. The exporter's memory must not grow, because it must release the
-// memory of ended pods. Its books must balance, and it must log nothing in quiet hours. docs/performance.md contains
-// the results of the last run.
+// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods, storms of
+// processes, restarts of the kubelet and reloads of the driver. The exporter must release the memory of ended pods,
+// so its memory must not grow. Its books must balance, and it must log nothing in quiet hours. docs/performance.md
+// contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()

@@ -16,8 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState corrupts the state file of a killed exporter. The next exporter must log the failure once and count
-// it once. It must begin new books at its own first reading, and they must continue after another restart.
+// TestUnusableState corrupts the state file of a killed exporter. The next exporter must log the failure once and
+// count it once. It must begin new books at its own first reading. The new books must continue after another
+// restart.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -60,9 +61,9 @@ func TestUnusableState(t *testing.T) {
 	}
 }
 
-// TestUnwritableState checks that the exporter keeps its books when it can no longer save its state, logs the failure
-// once, and counts every attempt. The last saved state is older than the served values, so the next exporter must not
-// continue from it, but begin new books.
+// TestUnwritableState checks that the exporter keeps its books when it can no longer save its state, logs the
+// failure once, and counts every attempt. The last saved state is older than the served values. Therefore the next
+// exporter must not continue from this state, but must begin new books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {

@@ -20,8 +20,8 @@ import (
 // A span is the range of a GPU's counter that the GPU's book covers.
 type span struct{ from, to gpu.Millijoules }
 
-// checkCounters checks the energy in every book. It must be exactly the difference between two values that the driver
-// returned: at the opening of the book, and when it was last settled.
+// checkCounters checks the energy in every book. It must be exactly the difference between two values that the
+// driver returned: the value when the book was opened, and the value when the book was last settled.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -68,8 +68,8 @@ func checkNothingLeft(t *testing.T, p page) {
 // tolerance is the maximum error of an account that is alone on a GPU, as a share of the board's energy.
 const tolerance = 0.01
 
-// In ten seconds, two samples represent this part of a board's energy. At each end of a book, one process may have one
-// sample more than another process.
+// This is the part of a board's energy that two samples represent in ten seconds. It is needed because, at each end
+// of a book, one process may have one sample more than another process.
 const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.

@@ -65,7 +65,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveStrategy checks that an upgrade stops the archive before the next version changes the tables.
+// TestArchiveStrategy checks that an upgrade stops the old version of the archive before the new version changes
+// the tables.
 func TestArchiveStrategy(t *testing.T) {
 	for _, document := range files(t)["archive-deployment.yaml"] {
 		var d appsv1.Deployment

@@ -41,8 +41,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// template renders the chart in the namespace gpuledger. It sets the Kubernetes version, because a Helm 3 that was
-// built without Helm's build scripts assumes Kubernetes 1.20.
+// template renders the chart in the namespace gpuledger. It sets the Kubernetes version, because Helm 3 assumes
+// Kubernetes 1.20 if it was built without Helm's build scripts.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)

@@ -12,9 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestChartValues checks every value of the chart, for both modes of the exporter. It must change the objects, or must
-// be rejected with an error that contains its name. An unknown key beside it must be an error. Only global may contain
-// unknown keys, because they may be for other charts of the release.
+// TestChartValues checks every value of the chart, for both modes of the exporter. A changed value must change the
+// objects, or the chart must reject it with an error that contains the name of the value. An unknown key next to a
+// value must cause an error. Only global may contain unknown keys, because they may belong to other charts of the
+// release.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)

@@ -38,8 +38,8 @@ func DaemonSet() *appsv1.DaemonSet {
 					HostPID:                      true,
 					NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
 					PriorityClassName:            "system-node-critical",
-					// The exporter stops within a second, so a short grace period is enough. A long one could delay a
-					// driver upgrade, which waits for the exporter.
+					// The exporter stops within a second, so a short grace period is enough. A long grace period
+					// could delay a driver upgrade, which waits for the exporter.
 					TerminationGracePeriodSeconds: new(int64(5)),
 					Tolerations: []corev1.Toleration{
 						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},

@@ -153,8 +153,8 @@ func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	return peer.String()
 }
 
-// TestSecretModes checks that only the owner, and a group of the program's user, may read the mounted Secrets of the
-// archive and the reconciler.
+// TestSecretModes checks that the mounted Secrets of the archive and the reconciler are readable only for the owner
+// of the files and for a group to which the program's user belongs.
 func TestSecretModes(t *testing.T) {
 	volumes := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -194,7 +194,7 @@ func TestChartToken(t *testing.T) {
 	if len(first) < 40 || first == second || tokens != "east "+first+"\n" {
 		t.Errorf("tokens %q and %q, for the archive %q", first, second, tokens)
 	}
-	only := t.TempDir() // helm reads only the Secret, because the server has no other kind
+	only := t.TempDir() // helm reads only the Secret, because the server serves no other kind
 	for _, file := range []string{"Chart.yaml", "values.yaml", "templates/_names.tpl", "templates/events.yaml"} {
 		text, err := os.ReadFile(filepath.Join(chart, file))
 		check(t, err)

@@ -26,8 +26,8 @@ var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
 // The API server ignores errors in the policy's expressions, so that an error does not keep a device plugin from
-// starting. However, it rejects a pod that the policy makes invalid. So each condition excludes a kind of pod to which
-// the container cannot be added.
+// starting. However, it rejects a pod that the policy makes invalid. Therefore each condition excludes a kind of
+// pod to which the container cannot be added.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -116,7 +116,8 @@ func parameterConditions() []admissionv1.MatchCondition {
 		// missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + sidecar.SecretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + sidecar.SecretName + "$'))"},
-		// Without the parameter, no node is selected, so a lost setting never extends a roll-out to more nodes.
+		// If the parameter is missing, no node is selected. Therefore a lost setting never extends a roll-out to
+		// more nodes.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +

@@ -31,8 +31,8 @@ func TestOverlaysNamed(t *testing.T) {
 }
 
 // TestReadme checks the commands in the README's table. A command for a release must also be on a page about the
-// installation, because tests run the commands on those pages. It must not need a clone of the repository. A command in
-// the column "today" must build the programs first.
+// installation, because tests run the commands on those pages. Such a command must not need a clone of the
+// repository. A command in the column "today" must build the programs first.
 func TestReadme(t *testing.T) {
 	var pages strings.Builder
 	for _, name := range []string{"README.md", "charts/gpuledger/README.md", "docs/packages.md"} {

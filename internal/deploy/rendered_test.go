@@ -202,7 +202,7 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
-	// Besides the exporter, only the init containers that clean up a host run as root.
+	// Only the exporter and the init containers that clean up a host run as root.
 	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
 		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)

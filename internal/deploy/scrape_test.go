@@ -89,8 +89,9 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 	return daemonSets
 }
 
-// TestHandOver checks the label instance. Series about the cluster must keep their instance after a change of leader,
-// and series about a replica must have an instance of their own. Two targets must not write the same series.
+// TestHandOver checks the label instance. The label instance of series about the cluster must not change after a
+// change of leader. The series about a replica must carry an instance that belongs only to this replica. Two
+// targets must not write the same series.
 func TestHandOver(t *testing.T) {
 	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
 	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
@@ -208,7 +209,7 @@ func snake(value any) any {
 	return value
 }
 
-// at returns the value at a path. Of a list on the path, at uses the first item.
+// at returns the value at a path. If the path leads through a list, at uses the first item of the list.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		if items := list(value); len(items) > 0 {

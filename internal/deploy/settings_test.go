@@ -105,8 +105,8 @@ func TestChartRegistry(t *testing.T) {
 	}
 }
 
-// TestChartPullSecrets checks that all pods have the pull secrets from the chart's values and from the global values.
-// The chart must accept both forms in which charts write pull secrets.
+// TestChartPullSecrets checks that all pods use the pull secrets from the chart's values and from the global
+// values. Charts write pull secrets in two forms, and the chart must accept both.
 func TestChartPullSecrets(t *testing.T) {
 	set := []string{"--set-json=imagePullSecrets=" + `[{"name": "ours"}]`, "--set-json=global.imagePullSecrets=" + `["theirs", {"name": "ours"}, {"name": "more"}]`}
 	want := []corev1.LocalObjectReference{{Name: "ours"}, {Name: "theirs"}, {Name: "more"}}

@@ -32,7 +32,7 @@ type (
 		Name     name         `json:"name"`
 		HostPath absolutePath `json:"hostPath"`
 	}
-	// owner contains an API group, and those of its kinds that own pods.
+	// owner contains an API group, and the kinds in this group that own pods.
 	owner struct {
 		Group     string   `json:"group"`
 		Resources []string `json:"resources"`
@@ -123,7 +123,7 @@ var settingTypes = map[string]any{
 // quantity is the format of a resource.Quantity without a sign, because no setting may be negative.
 const quantity = `^([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// leaves contains the schemas of Go types whose schema does not follow from their fields.
+// leaves contains the schemas of Go types for which the schema cannot be derived from the fields.
 var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},

@@ -136,7 +136,7 @@ type Container struct {
 	Pod       string `json:"pod"`
 	PodUID    string `json:"pod_uid"`
 	Container string `json:"container"`
-	// Manager and Unit identify a unit. For a unit, the four fields above are empty.
+	// Manager and Unit identify a unit. For a unit, the fields that describe a container of a pod are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
 	// User, UID, Account, JobName and ArrayElement describe a unit. Each may be empty.

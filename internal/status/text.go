@@ -215,8 +215,8 @@ func (t *table) note(s string) { t.add(indent + s) }
 // indent is written before lines that belong to the row above.
 const indent = "  "
 
-// widest is the length of the longest cell that can widen its column. Longer cells are ignored,
-// because one long name would move all numbers off the screen.
+// widest is the length of the longest cell that can widen its column. Longer cells do not widen a column, because
+// one long name would move all numbers off the screen.
 const widest = 42
 
 func (t *table) write(b *strings.Builder) {

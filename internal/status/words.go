@@ -12,8 +12,8 @@ import (
 // none is the text for an unknown value.
 const none = "–"
 
-// stale is the age at which a snapshot counts as old. This age is much longer than a tick takes,
-// even if calls time out.
+// stale is the age at which a snapshot counts as old. This age is much longer than the duration of a tick, even of
+// a tick in which calls time out.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.
