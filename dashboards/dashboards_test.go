@@ -42,7 +42,7 @@ type variable struct {
 	Datasource source
 }
 
-// expression returns the variable's query. It is empty for the default value of a text box.
+// expression returns the variable's query. The query of a text box is empty.
 func (v variable) expression() string {
 	var query struct{ Query string }
 	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {
@@ -129,7 +129,7 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 supports schema version 39. Later versions of Grafana migrate dashboards from it.
+		// Grafana 10 supports schema version 39. Later versions of Grafana migrate dashboards from this version.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
@@ -208,7 +208,7 @@ var leastWidths = map[string]float64{
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
 }
 
-// In Grafana's tables, a column without a configured width is at least this wide.
+// This is Grafana's minimum width of a table column without a configured width.
 const autoWidth = 150
 
 // innerWidth is the width of a panel in pixels, without its margins and borders. The whole grid is in a window of 1500

@@ -51,8 +51,8 @@ var (
 const maxHeading = 80
 
 // limits contains the maximum number of words of the README, of pages about one subject, and of all other pages
-// together. The README must stay short, because readers decide after its first screens. Reference pages are generated,
-// so they do not count.
+// together. The README must stay short, because readers decide after its first screens. Reference pages are
+// generated, so their words are not counted.
 var (
 	limits = map[string]int{
 		"../README.md":     1320,

@@ -110,8 +110,9 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After the driver was loaded, the first charged reading is among the first readings. This constant is their
-// number. The exporter first tests which calls the driver supports, and starts again if GPUs are renumbered.
+// After the driver was loaded, the first charged reading is one of the first readings. attempts is the number of
+// these readings. The exporter first tests which calls the driver supports, and starts again if GPUs are
+// renumbered.
 const attempts = 8
 
 // checkResets checks that a book after a reload contains the increases of the counter before and after the reload, but

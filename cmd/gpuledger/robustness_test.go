@@ -95,8 +95,8 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// grace is the time after SIGTERM at which the kubelet sends SIGKILL to a container. If a call hangs, the exporter
-// needs half a second to end.
+// gracePeriod is the time between SIGTERM and SIGKILL when the kubelet stops a container. If a call hangs, the
+// exporter needs half a second to end.
 const gracePeriod = 30 * time.Second
 
 // stop sends SIGTERM. The exporter must end within the grace period.

@@ -51,8 +51,8 @@ func CheckSecret(flag, path string) error {
 	return nil
 }
 
-// checkMode checks the mode of a file. It does not test access, because root always has access. It
-// checks only regular files, because other files have no content that another user could read.
+// checkMode checks the mode of a file. It does not try to open the file, because root may open any file. It checks
+// only regular files, because other files store no content that another user could read.
 func checkMode(path string, mode fs.FileMode) error {
 	rights := "read"
 	switch perm := mode.Perm(); {

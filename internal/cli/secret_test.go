@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestSecret checks which file modes are rejected, on a host and in a Secret volume. If root runs
-// the test, the test also shows that the mode itself is checked, because root may read all files.
+// TestSecret checks which file modes are rejected, on a host and in a Secret volume. If root runs the test, it also
+// shows that the program checks the mode and does not merely try to read the file, because root may read all files.
 func TestSecret(t *testing.T) {
 	tests := []struct {
 		mode         os.FileMode

@@ -53,8 +53,8 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// source records the error of a reader, unless the error is the end of the file. The record is needed
-// because a scanner returns the incomplete line before it returns the error.
+// source records the error of a reader, unless the error is the end of the file. This is needed because a scanner
+// returns the last, incomplete line before it returns the error.
 type source struct {
 	io.Reader
 	err error

@@ -37,8 +37,8 @@ const (
 	MaxText = 1024
 	// maxDetails limits the details, because people query the details in a database column.
 	maxDetails = 256 << 10
-	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists. A pod has about
-	// ten levels, and some databases cannot read JSON with more than a hundred.
+	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists. The JSON of a
+	// pod contains about ten levels, and some databases cannot read JSON with more than a hundred levels.
 	maxNumber = 40
 	maxDepth  = 32
 )

@@ -52,8 +52,8 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the kinds of evidence that the GPU cannot report. The kinds are xid and
-	// row_remap. Without this evidence the advice ok is less certain.
+	// NotReported lists the kinds of evidence that the GPU cannot report. The kinds are xid and row_remap. If such
+	// evidence is missing, the advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
@@ -64,8 +64,8 @@ type Evidence struct {
 	Meaning string `json:"meaning"`
 	// Detail is the part to which the finding refers, such as a problem with the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since. First and Last are the times of the first and the
-	// last event. If the finding is a condition, Count, Since, First and Last are absent.
+	// Count is the number of events since Since. First and Last are the times of the first and the last event. If
+	// the finding is a condition and not a series of events, Count, Since, First and Last are absent.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`

@@ -37,9 +37,10 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains, for each XID error with advice, the immediate action in NVIDIA's XID catalogue. The advice for
-// all other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The workflows for
-// NVLink errors need registers from the kernel log, and the action for XID 154 needs text from it.
+// catalogue contains, for each XID error with advice, the immediate action in NVIDIA's XID catalogue. The advice
+// for all other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The
+// workflows for NVLink errors need values of registers, and the action for XID 154 needs a text. Both are only in
+// the kernel log.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -47,8 +48,8 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs compares the advice about each XID error with NVIDIA's catalogue: before a reset, after a reset, and when
-// the error has recurred.
+// TestXIDs compares the advice about each XID error with NVIDIA's catalogue: before a reset, after a reset, and
+// after the error has recurred.
 func TestXIDs(t *testing.T) {
 	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},

@@ -97,13 +97,12 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	return n, nil
 }
 
-// served reports whether a driver serves a device or should do so. A GPU that fell off the bus
-// remains bound to its driver. If a GPU has no driver, a driver should serve it, because the GPU
-// could not be initialised. If a device has another driver, it is used by a virtual machine
-// (vfio-pci and its variants, pciback) or for a display (nouveau). driver_override reserves a
-// device for such use before the device is bound to a driver. The folder of an SR-IOV virtual
-// function in /sys contains a link to the GPU, except inside the virtual machine that uses the
-// function.
+// served reports whether a driver for GPUs serves a device, or should serve it. A GPU that fell off the bus remains
+// bound to its driver. If a GPU has no driver, a driver should serve it, because the GPU could not be initialised.
+// If a device is bound to a different driver, a virtual machine uses the device (vfio-pci and its variants,
+// pciback), or it is used for a display (nouveau). driver_override reserves a device for such use before the device
+// is bound to a driver. The folder of an SR-IOV virtual function in /sys contains a link to the GPU, except inside
+// the virtual machine that uses the function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false

@@ -7,16 +7,15 @@ import (
 	"io"
 )
 
-// ErrVersion is in the error chain if a page has another version. The fields of such a page may
-// have another meaning.
+// ErrVersion is in the error chain if the version of a page differs from [Version]. In such a page, the fields may
+// have a different meaning.
 var ErrVersion = errors.New("unknown version")
 
 // maxGPUs is higher than the number of GPUs in any machine. Pages with more GPUs are rejected.
 const maxGPUs = 64
 
-// list has room for one more GPU than the limit. The decoder discards all further elements without
-// storing them. Otherwise a few megabytes of empty GPUs would need a hundred times their size in
-// memory.
+// list has room for one more GPU than the limit. The decoder discards all further elements. If it stored them, a
+// few megabytes of empty GPUs would need a hundred times their size in memory.
 type list [maxGPUs + 1]*struct {
 	GPU
 	MIG struct{} `json:"mig"` // hides the field MIG of the embedded GPU

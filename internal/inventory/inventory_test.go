@@ -125,8 +125,8 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no response of an exporter crashes the program, and that encoding and decoding an accepted
-// page again does not change it.
+// FuzzDecode checks that no response of an exporter crashes the program, and that an accepted page stays the same
+// when it is encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(inventory.New(snapshot()))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 //
 //	NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
 //
-// Old drivers omit "PCI:", other drivers add the PCI function, and lines about MIG instances
-// contain "GPU-I:05".
+// The line varies: old drivers omit "PCI:", some drivers add the PCI function, and a line about a MIG instance
+// contains, for example, "GPU-I:05".
 var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?: [^()]{1,64})?\): ([0-9]{1,9})\b`)
 
 // sxid matches the first line that the driver logs for an NVSwitch error, such as

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// after returns a function that waits for a time and then returns 7.
+// after returns a function that waits for the given time and then returns 7.
 func after(d time.Duration) func() int {
 	return func() int {
 		time.Sleep(d)

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Page is the path of a metrics page. Each metric is on only one page. Therefore, if several pages
-// are scraped, sums are correct.
+// Page is the path of a metrics page. Each metric is on only one page. Therefore sums are correct even if several
+// pages are scraped.
 type Page string
 
 // MainPage is the default page.
@@ -42,8 +42,8 @@ type Label struct {
 	Help string
 	// Values contains the possible values, or is nil if any value is possible.
 	Values []string
-	// Complete is set if there is a series for every value from the start. If a series appeared later,
-	// its first increase would be lost.
+	// Complete is set if there is a series for every value from the start. If a series appeared later, Prometheus
+	// would miss its first increase.
 	Complete bool
 }
 

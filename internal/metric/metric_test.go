@@ -68,8 +68,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConstant checks that names and values may be in any order, and that a mistake makes the scrape fail and is found
-// by MustHave.
+// TestConstant checks that labels may be given in any order. A mistake in the labels must make the scrape fail, and
+// MustHave must detect it.
 func TestConstant(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {

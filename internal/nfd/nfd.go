@@ -62,8 +62,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file in two cases: two equal readings result in labels that differ from the file, or the file will
-// expire soon. While the driver does not respond, the file keeps its labels.
+// update writes the file in two cases: if two equal readings result in labels that differ from the labels in the
+// file, or if the file will expire soon. While the driver does not respond, the file keeps its labels.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {

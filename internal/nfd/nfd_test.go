@@ -25,8 +25,8 @@ func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	return s
 }
 
-// TestFile checks that the file is written after two equal readings with other labels, and before it expires. While the
-// driver does not respond, the labels in the file must not change.
+// TestFile checks that the file is written after two equal readings with new labels, and before it expires. While
+// the driver does not respond, the labels in the file must not change.
 func TestFile(t *testing.T) {
 	up := gpu.Driver{}
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // here there is only one group; gpuid has several groups, and they overwrite each other
+			c = unknown // this package uses only one group; gpuid uses several groups, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)

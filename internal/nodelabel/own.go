@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered returns the GPUs sorted by PCI address. This order is used because it does not change when a GPU fails or is
-// replaced. The driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is
+// ordered returns the GPUs sorted by PCI address. This order does not change when a GPU fails or is replaced. In
+// contrast, the driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is
 // replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {

@@ -32,12 +32,12 @@ type Rules struct {
 	Scheme Scheme
 	// Prefix is the part of every label key before the slash.
 	Prefix string
-	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis. In this value, {node}
-	// is replaced by the Node's name. If ChassisFallback is empty, such Nodes get no label chassis. Kueue ignores a Node
-	// if the label for one of the topology's levels is missing.
+	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis. In this value,
+	// {node} is replaced by the Node's name. If ChassisFallback is empty, such Nodes get no label chassis. Kueue
+	// ignores a Node if the Node lacks the label for one of the topology's levels.
 	ChassisFallback string
-	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label has a separate key, because
-	// the firmware of a tray often reports another chassis serial than the GPUs.
+	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label uses a separate key,
+	// because the firmware of a tray often reports a different chassis serial than the GPUs.
 	DMIChassis bool
 }
 

@@ -27,7 +27,7 @@ const (
 // Image describes the image for one architecture.
 type Image struct {
 	Architecture string // the value of GOARCH
-	// Path returns the local path of a file or folder that the stage copies.
+	// Path is a function that returns the local path of a file or folder that the stage copies.
 	Path func(Copy) string
 }
 

@@ -26,8 +26,8 @@ type Process struct {
 	gpu.ProcessID
 	// First is the time at which the process was first seen, on the boot clock.
 	First time.Duration
-	// Cgroup is the content of /proc/<pid>/cgroup. This string may be long, so if a resolver stores a
-	// part of the string, it must copy the part.
+	// Cgroup is the content of /proc/<pid>/cgroup. The string may be long. If a resolver stores a part of it, the
+	// resolver must copy this part, so that the whole string does not stay in memory.
 	Cgroup string
 }
 
@@ -69,10 +69,10 @@ func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
-// Process returns the current state in /proc of a process that uses a GPU, or false if there is no
-// such process. Process reads the start time on every call. It reads the name and the cgroup only
-// once, but it reads them again while the owner is unmapped. If the file stat cannot be read, the
-// process is unmapped and its ID contains no start time.
+// Process returns the current state in /proc of a process that uses a GPU, or false if there is no such process.
+// Process reads the start time on every call. It usually reads the name and the cgroup only once. While the owner
+// is unmapped, it reads them on every call. If the file stat cannot be read, the process is unmapped and its ID
+// contains no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)

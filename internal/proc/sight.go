@@ -18,8 +18,8 @@ type Sight struct {
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends.
-// Therefore, if the tree no longer lists process 1, processes are hidden.
+// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends. Therefore, if the
+// tree no longer lists process 1, it does not show all processes.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {

@@ -53,7 +53,8 @@ type Health struct {
 	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
 	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
-	// RASSince is the time of the boot, because RAS was 0 at the boot. It is zero in the same case as Board.Since.
+	// RASSince is the time of the boot, because RAS was 0 at the boot. RASSince is zero in the same case as
+	// Board.Since.
 	RASSince time.Time
 	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
 	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
@@ -211,8 +212,7 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// amd is a vendor. The GPUs of this vendor report throttling because of heat, but they do not report throttling
-// because of a power brake.
+// amd is the vendor whose GPUs report throttling because of heat, but not throttling because of a power brake.
 const amd = "AMD"
 
 // retired returns the kinds of errors for which a GPU retires pages. AMD's driver retires pages for uncorrectable

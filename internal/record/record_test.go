@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// TestNew checks the rows of a snapshot. A lost GPU must have a row in Boards but not in Placements. The row of a pod
-// must contain the sums over its containers. An owner without a name and a UID must have no row. A counter that
-// continues an earlier amount must have no start time.
+// TestNew checks the rows of a snapshot. A lost GPU must have a row in Boards but not in Placements. The row of a
+// pod must contain the sums over its containers. An owner without a name and a UID must have no row. The start time
+// of a counter that continues an earlier amount must be empty.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {

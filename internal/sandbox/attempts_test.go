@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is an operation that is tried inside and outside the sandbox. Outside, it must succeed.
+// attempt is an operation that is tried inside and outside the sandbox. Outside the sandbox, the operation must
+// succeed.
 type attempt struct {
 	name string
 	do   func(w *world) error
@@ -24,8 +25,8 @@ type attempt struct {
 	abi   int
 }
 
-// filtered lists attempts in the table below for which the system call filter returns EPERM. The kernel applies the
-// filter before Landlock.
+// filtered lists attempts in the table below for which the system call filter returns EPERM. For these attempts,
+// Landlock has no effect, because the kernel applies the filter before Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -135,8 +136,9 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that are tried with and without the filter. With the filter, each returns EPERM. Without the
-// filter, each returns another error code, because most calls have invalid arguments, so that they have no effect.
+// calls lists system calls that are tried with and without the filter. With the filter, each call returns EPERM.
+// Without the filter, most calls return a different error code, because the test makes them with invalid arguments,
+// so that they have no effect.
 var calls = []struct {
 	name  string
 	do    func() error

@@ -19,7 +19,7 @@ const (
 	sizeArgument                     = 8
 )
 
-// x32 is the bit that is set in the call numbers of amd64's x32 ABI.
+// x32 is a bit that is set in the call numbers of the x32 ABI and not in other call numbers of amd64.
 const x32 = 0x40000000
 
 // newFilter returns the beginning of a filter. It denies calls of other architectures, because
@@ -80,8 +80,8 @@ func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns two instructions. If one of the bits is set in the accumulator, the instructions end
-// the filter with the result.
+// set returns two instructions that end the filter with the given result if one of the bits is set in the
+// accumulator.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

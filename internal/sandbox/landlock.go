@@ -25,8 +25,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns operations. Such an operation is denied unless a rule allows it. The result
-// depends on the ABI, because the kernel rejects unknown rights.
+// denied returns the operations that are denied unless a rule allows them. The result depends on the ABI, because a
+// kernel rejects operations that it does not know.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |

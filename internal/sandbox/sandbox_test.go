@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // worldVariable is the environment variable with the world for the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// The environment variable restarts is set in a program that has restarted.
+// restarts is an environment variable that is set in a program that has restarted.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
 // world describes the environment of the program under test. The test is the program's parent process, listens on the
@@ -278,7 +278,7 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks a state folder that cannot be created. The program must run in the sandbox nevertheless, but
+// TestNoStateFolder checks a state folder that cannot be created. The program must still run in the sandbox, but
 // must be unable to write files.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)

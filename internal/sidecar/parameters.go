@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ParametersName is the name of the ConfigMap with the parameters. The parameters are the image,
-// the nodes and other settings for a cluster. No pod gets the container if the ConfigMap, the image
-// or the nodes are missing.
+// ParametersName is the name of the ConfigMap with the parameters. The parameters are the image, the nodes and
+// other settings for a cluster. If the ConfigMap, the image or the nodes are missing, no pod gets the container.
 const ParametersName = "gpuledger-sidecar"
 
 // Parameters are the settings for a cluster. The admission policy reads the same keys and applies

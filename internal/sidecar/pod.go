@@ -11,10 +11,10 @@ import (
 // manifest with health checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains those fields of a pod that determine the patch. Any client in the cluster can send the
-// JSON from which a Pod is decoded. Therefore a Pod must not need much more memory than the JSON
-// text. The Pod type of the Kubernetes API would need hundreds of times as much memory as the text of
-// a list of empty containers.
+// Pod contains those fields of a pod that determine the patch. Any client in the cluster can send the JSON from
+// which a Pod is decoded. Therefore a Pod must not need much more memory than the JSON text. The Pod type of the
+// Kubernetes API is not used, because a list of empty containers would need hundreds of times as much memory in
+// this type as in the text.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`

@@ -23,8 +23,8 @@ type sums struct {
 	last       time.Duration // time since the start at which the process was last present
 }
 
-// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept after its process
-// has ended. A real driver limits the number of accounts instead of this time.
+// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept after its
+// process has ended. A real driver does not limit this time. It limits the number of accounts instead.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute

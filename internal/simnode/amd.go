@@ -16,8 +16,8 @@ type AMD struct {
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
 	Metrics string
 	Units   int // compute units
-	// Dies is the number of compute dies (XCC) into which the GPU can be divided. It is 1 if the
-	// GPU cannot be divided.
+	// Dies is the number of compute dies (XCC) into which the GPU can be divided. Dies is 1 if the GPU cannot be
+	// divided.
 	Dies int
 	// Hive is the id of the GPU's XGMI hive, as 16 hex digits. It is empty for a GPU that is not in
 	// a hive.

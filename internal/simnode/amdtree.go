@@ -27,8 +27,8 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world to the files. In a fault for an AMD GPU, Call is the name of a file in the GPU's
-// folder. The fault makes the file hang, removes it, or sets all bits of its content.
+// update writes the state of the world to the files. If a fault is for an AMD GPU, its Call is the name of a file
+// in the GPU's directory. The fault makes the file hang, removes the file, or sets all bits of its content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {

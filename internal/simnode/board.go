@@ -7,8 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// step is the time step of the model. Hardware updates its energy counters at about this interval.
-// One watt at one percent for one step is exactly one millijoule, so the model needs no fractions.
+// step is the time step of the model. Real GPUs update their energy counters at about this interval. If a process
+// that adds one watt is one percent busy for one step, it uses exactly one millijoule. Therefore the model needs no
+// fractions.
 const step = 100 * time.Millisecond
 
 // The truth keeps an account for this number of steps after the account's last step.
@@ -106,7 +107,7 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// addBusyTime adds, for each instance or for the whole board, the time that it was busy in one step.
+// addBusyTime adds the busy time in one step, for each instance or for the whole board.
 func (b *board) addBusyTime(loads []load) {
 	percent := make([]int, b.partCount())
 	for _, l := range loads {
@@ -231,8 +232,8 @@ func (b *board) retire(before int64) {
 	})
 }
 
-// hold adds a step to the held time of each container that holds an instance. If a container holds several replicas,
-// hold adds the step only once. Each of the containers must already have an account.
+// hold adds a step to the held time of each container that holds an instance. For a container that holds several
+// replicas of the instance, hold adds the step only once. Each of the containers must already have an account.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {

@@ -27,8 +27,8 @@ type buffers struct {
 	watts, percents []point
 	// means contains the mean power of each step in the last second and of this step, in mW.
 	means []int
-	// worked is the busy time before this step. since is the busy time before the last utilisation sample, whose time
-	// is sampledAt.
+	// worked is the total busy time up to this step. since is the total busy time up to the last utilisation
+	// sample, which was taken at sampledAt.
 	worked, since, sampledAt time.Duration
 }
 
@@ -58,9 +58,9 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the mean power over a period, in mW. The period is over long and ends at moment, which is in this
-// step. If the period is shorter than a step, the result is the floor plus the power of the load that runs at that
-// moment.
+// averaged returns the mean power over a period, in mW. The argument over is the length of the period, and moment
+// is its end, which is in this step. If the period is shorter than a step, the result is the floor plus the power
+// of the load that runs at that moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)

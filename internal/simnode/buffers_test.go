@@ -37,9 +37,9 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 power samples. The given number of them must be between the values low and
-// high, and all others must be near one of these values. According to the utilisation samples, the GPU must have been
-// busy for half of the time.
+// checkBuffers checks that a GPU has 120 power samples. The given number of these samples must be between the
+// values low and high. All other samples must be near one of the two values. According to the utilisation samples,
+// the GPU must have been busy for half of the time.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

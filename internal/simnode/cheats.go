@@ -18,8 +18,8 @@ func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. The
-// cgroups of these users have the same names as a pod's cgroups.
+// HostCheats is a variant of [Cheats]. In this variant, users of the host try to have their work charged to other
+// owners. The cgroups of these users have the same names as a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
@@ -125,8 +125,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which the cgroup of a process on the host has the name of a pod's cgroup. It is below
-// the given cgroup, which belongs to the service or user of the process.
+// namedAsPod returns a trick in which the cgroup of a process on the host has the name of a pod's cgroup. This
+// cgroup is below the given cgroup, which belongs to the service or user of the process.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)

@@ -39,8 +39,8 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access. The pod with this claim may monitor the devices of other owners, and
-	// is not charged for them. The kubelet lists the claim like any other claim.
+	// Admin is set for a claim with admin access. The pod with this claim may monitor the devices of other owners,
+	// and is not charged for these devices. The kubelet lists the claim like any other claim.
 	Admin bool
 }
 

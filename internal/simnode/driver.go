@@ -90,9 +90,9 @@ func writeBuffers(r *record, w *world, b *board) {
 	}
 }
 
-// writeProcesses adds the contexts on a board. If the exporter has a private PID namespace, the driver lists no
-// processes: it omits the processes that are not visible in the caller's namespace (NVIDIA open-gpu-kernel-modules,
-// gpu_rmapi.c). However, samples contain the PIDs of these processes (kern_perf_ctrl.c).
+// writeProcesses adds the contexts on a board. If the exporter runs in a private PID namespace, the driver lists no
+// processes, because it omits the processes that are not visible in the caller's namespace (NVIDIA
+// open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these processes (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return

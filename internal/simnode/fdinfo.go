@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Every process that uses an AMD GPU has opened the GPU's render node, and /proc/<pid>/fdinfo describes the open file.
-// For graphics, this description contains the busy time (Linux, drm-usage-stats). For compute, it does not.
+// Every process that uses an AMD GPU has opened the GPU's render node, and /proc/<pid>/fdinfo describes the open
+// file. This description contains the busy time for graphics (Linux, drm-usage-stats), but not for compute.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
@@ -36,7 +36,7 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the file descriptors that belong to the process's work with this index.
+// filesOf returns the file descriptors for the given item in a process's list of work.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }

@@ -16,8 +16,8 @@ func gb200() Scenario {
 }
 
 // gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules: each GPU reports the
-// energy of both GPUs in its module. The pods hold whole modules, so the larger reading of a module's two GPUs is the
-// energy that its pod used.
+// energy of both GPUs in its module. Each pod holds whole modules, so the energy that a pod used on a module is the
+// larger of the readings of the module's two GPUs.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "as gb200, but each GPU shows the energy of its whole module"
@@ -30,7 +30,7 @@ func gb200Module() Scenario {
 	return sc
 }
 
-// infer returns a pod with one GPU whose load rises again and again.
+// infer returns a pod that holds one GPU. The load on this GPU repeatedly rises and then drops.
 func infer(name string, g, watts int) Pod {
 	return Pod{Namespace: "serving", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "engine", Devices: GPUs(g),

@@ -17,8 +17,8 @@ type kfdTree struct {
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs for anything but graphics. As in the kernel, files exist only for the GPUs
-// that the process uses.
+// start adds a process that uses AMD GPUs for work other than graphics. As in the kernel, files exist only for the
+// GPUs that the process uses.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0
@@ -58,7 +58,7 @@ func (t *kfdTree) end(p *process) error {
 	return errors.Join(err, os.RemoveAll(scratch))
 }
 
-// update writes how many compute units each process occupies now.
+// update writes the number of compute units that each process occupies now.
 func (t *kfdTree) update(w *world) error {
 	running := make(map[string]bool)
 	for _, p := range w.processes() {

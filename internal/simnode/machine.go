@@ -11,10 +11,11 @@ import (
 // A Machine is one of several machines with the same scenario, which together simulate a fleet. The zero Machine leaves
 // the scenario unchanged.
 type Machine struct {
-	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. Trays of one
-	// chassis stay in this chassis, but at different heights.
+	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. The trays of a
+	// fleet stay in the same chassis, but each tray gets a different slot.
 	Number int
-	// Boot is the number of earlier boots. A node is drained before a shutdown, so different pods run after each boot.
+	// Boot is the number of earlier boots. Real nodes are drained before a shutdown, so different pods run after
+	// each boot.
 	Boot int
 	// Boards contains the boards that were moved from other machines to this machine, by their position in this
 	// machine.

@@ -110,13 +110,14 @@ func (n *Node) begin() error {
 	return errors.Join(n.truth.add(w.truth(), 0), n.publish())
 }
 
-// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is
-// due, it does nothing.
+// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, Step does
+// nothing.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step.
+// Watch does the same as [Node.Step], but also calls report after every step, with the truth and the activity of
+// the step.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,11 +141,11 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for the step,
-// because the counter of a real board does not stop and then jump. The files of an AMD GPU cannot make a reader wait,
-// so on a busy machine the counters in these files can stop and jump. Each file is complete, but two files of a GPU may
-// belong to different steps. So a test in real time must look up an AMD counter by its value, not by the time of its
-// reading.
+// maxLate is the maximum delay of a step in real time. If a step is delayed for longer than maxLate, driver calls
+// for a GPU wait for the step, because the counter of a real board does not stop and then jump. The files of an AMD
+// GPU cannot make a reader wait, so on a busy machine the counters in these files can stop and jump. Each file is
+// complete, but two files of a GPU may belong to different steps. So a test in real time must look up an AMD
+// counter by its value, not by the time of its reading.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. The node's start time must come from the same clock.
@@ -251,9 +252,9 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish updates the kubelet's pods, and starts or stops the kubelet if necessary. Then it writes the truth, and after
-// that the driver's state. Because of this order, the truth contains every counter value that can be read through the
-// driver.
+// publish updates the kubelet's pods, and starts or stops the kubelet if necessary. Then it writes the truth, and
+// after that the driver's state. Because of this order, each counter value that can be read through the driver is
+// already in the truth.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {

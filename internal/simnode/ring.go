@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value is the most favourable setting for rules that
-// use samples. Its sampling rate is the rate of NVIDIA's ring: 72 samples in 10 seconds (NVIDIA
+// Sampling configures the driver's utilisation samples. The zero value is the setting with which samples represent
+// the work best. Its sampling rate is the rate of NVIDIA's ring: 72 samples in 10 seconds (NVIDIA
 // open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz,
@@ -23,8 +23,8 @@ type Sampling struct {
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header can be read in three ways, and
-// public traces do not show which is right.
+// Names selects the process that a sample names while nothing runs. The driver's header allows three
+// interpretations, and public traces do not show which interpretation is right.
 type Names int
 
 // While nothing runs, a sample names one of these.
@@ -34,7 +34,7 @@ const (
 	NamesNone                // no process, because there is no sample
 )
 
-// The driver's ring contains the samples of this time.
+// ringSpan is the period that the samples in the driver's ring cover.
 const ringSpan = 10 * time.Second
 
 // ring contains the process utilisation samples of one GPU. A sample contains the busy percentage, and the process that

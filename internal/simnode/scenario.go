@@ -26,8 +26,8 @@ type Scenario struct {
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims contains the resource claims for which DRA has allocated devices. A node has either a device plugin or a
-	// DRA driver, so with claims the device plugin offers no GPUs.
+	// Claims contains the resource claims for which DRA has allocated devices. A node runs either a device plugin
+	// or a DRA driver, so the device plugin offers no GPUs if there are claims.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
@@ -38,8 +38,8 @@ type Scenario struct {
 	PrivatePIDs bool
 	Events      []Event
 	Sampling    Sampling
-	// If NoTruth is set, only the first row of the truth is written. In a scenario with thousands of short-lived
-	// processes, each row would be long.
+	// If NoTruth is set, only the first row of the truth is written. NoTruth is used for scenarios with thousands
+	// of short-lived processes, because each row would be long.
 	NoTruth bool
 }
 
@@ -165,8 +165,8 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After another Pause, a new pod
-	// starts with the same GPUs, but with another name, another UID and other processes.
+	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After the time Pause, a new
+	// pod starts with the same GPUs. Its name, its UID and its processes differ from those of the earlier pod.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
@@ -202,9 +202,9 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the driver
-// reports it as lost. While no driver is loaded, nothing runs on the GPUs, but processes survive (on a real machine,
-// they would end). Pods start and end even while the kubelet is stopped.
+// A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the
+// driver reports it as lost. While no driver is loaded, no process works on the GPUs, but the processes do not end.
+// On a real machine, they would end. Pods start and end even while the kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails

@@ -15,9 +15,9 @@ func trainer(name string) Scenario {
 	return sc
 }
 
-// sick returns a machine with a board that has more and more errors and is lost at the end. The XID errors follow
-// NVIDIA's catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row remap, 94 a contained
-// error, and 154 a changed recovery action.
+// sick returns a machine with a board on which more and more errors occur until it is lost. The XID errors follow
+// NVIDIA's catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row remap, 94 a
+// contained error, and 154 a changed recovery action.
 func sick() Scenario {
 	sc := trainer("sick")
 	sc.Description = "4 H100; a board has memory and NVLink errors, fewer spare rows after 4 min, uncorrectable errors after 6 min, and is lost after 22 min"

@@ -46,8 +46,7 @@ func openScenario(t *testing.T, sc simnode.Scenario) *simnode.Node {
 	return n
 }
 
-// run steps a node once per tick, until the simulated time since the start is
-// to.
+// run steps a node once per tick, until the simulated time since the start equals to.
 func run(t *testing.T, n *simnode.Node, from, to, tick time.Duration) {
 	t.Helper()
 	for d := from + tick; d <= to; d += tick {

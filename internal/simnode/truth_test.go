@@ -112,7 +112,7 @@ func TestTruthIsPlausible(t *testing.T) {
 	}
 }
 
-// TestCounterHasRow checks that every counter value that the driver reports is in a row of the truth.
+// TestCounterHasRow checks that the truth contains a row for every counter value that the driver reports.
 func TestCounterHasRow(t *testing.T) {
 	for _, tt := range []struct{ scenario, field string }{
 		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},

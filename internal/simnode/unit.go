@@ -25,7 +25,7 @@ type Unit struct {
 	Span
 }
 
-// withUnits returns the scenario with its units as pods, so that units start, end and are charged as pods are.
+// withUnits returns the scenario with its units as pods, so that units start, end and use energy like pods.
 func (sc Scenario) withUnits() Scenario {
 	sc.Pods = append([]Pod(nil), sc.Pods...)
 	for i := range sc.Units {
@@ -56,8 +56,8 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All are below the
-// node's directory.
+// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All three
+// directories are below the node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"

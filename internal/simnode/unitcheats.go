@@ -15,8 +15,8 @@ func UnitCheats() (cheating, honest Scenario, names []string) { return playTrick
 // ManagerCheats is a variant of [UnitCheats] in which units imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
-// playTricks returns a machine with tricks, the same machine without the tricks, and the names of
-// the tricks.
+// playTricks returns a machine on which units try tricks, the same machine without the tricks, and the names of the
+// tricks.
 func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
 	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating

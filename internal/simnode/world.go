@@ -72,7 +72,7 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	return w
 }
 
-// beforeStart returns the boot-clock time of the moment d before the start, or 0 if that is before the boot.
+// beforeStart returns the boot-clock time of the moment d before the start, or 0 if this moment is before the boot.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
 // elapsed returns the simulated time since the start.

@@ -77,7 +77,7 @@ type health struct {
 	gpu.Stage
 	logged   map[string]bool // reasons that were logged in the latest outage; nil after the stage was logged as up
 	loggedAt time.Duration
-	// unstable is set if the stage failed soon after it was logged as up again.
+	// unstable is set if the stage failed again soon after it was logged as up.
 	unstable bool
 	up       time.Duration // time of the first success after the latest failure
 	upLogged time.Duration // time of the last "up again" message, or 0
@@ -99,8 +99,8 @@ func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records an attempt that began at the given time. It logs a message if the stage failed,
-// if the stage failed for another reason than before, or if the stage recovered.
+// Observe records an attempt that began at the given time. It logs a message if the stage failed, if the reason of
+// the failure changed, or if the stage recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()

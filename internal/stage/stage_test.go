@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed reports an attempt of a stage every second, whose error is the result of came. It returns the lines of the
-// log.
+// observed reports an attempt of a stage every second. The function came returns the error of the attempt. observed
+// returns the lines of the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -106,7 +106,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestManyReasons checks that at most one message per minute is logged if every attempt has another reason.
+// TestManyReasons checks that at most one message per minute is logged if every attempt fails for a different
+// reason.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
@@ -114,7 +115,7 @@ func TestManyReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsOfDays checks that memory is bounded in an outage in which every attempt has another reason.
+// TestReasonsOfDays checks that memory is bounded in an outage in which every attempt fails for a different reason.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)

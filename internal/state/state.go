@@ -330,7 +330,8 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path. If it is not, the lock has no effect.
+// ours reports whether the locked file is still at its path. If the file was moved or replaced, the lock has no
+// effect.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

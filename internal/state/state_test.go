@@ -128,7 +128,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks a file of any size that another program wrote. Load must need no more memory than for a header.
+// TestLargeFile checks a file of any size that another program wrote. Load must not need more memory for this file
+// than for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -165,7 +166,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole = bytes.TrimRight(whole, "\n") // the removed bytes only end the line and pad the file
+	whole = bytes.TrimRight(whole, "\n") // the removed bytes are only the end of the line and the padding of the file
 	for n := range len(whole) {
 		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
 			t.Fatal(err)

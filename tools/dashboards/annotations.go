@@ -33,7 +33,8 @@ type annotation struct {
 // events returns a dashboard's annotations, which mark moves and losses of the boards on the dashboard. Each event is
 // one sample, at the first step after the event.
 func events(name string) annotations {
-	// A board has moved if it is now in a node in which it was not a step ago, and if it was in another node before.
+	// A board has moved if it is in a node now but was not in this node one step ago, and if it was in a different
+	// node before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
@@ -41,8 +42,8 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the places on the previous day. So it does not mark a board that returns
-		// to a node within a day.
+		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a board
+		// that returns to its node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
 		// For selected boards, the query reads the hours in which the boards were in each place. It uses the last
 		// place, as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.

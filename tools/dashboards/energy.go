@@ -12,8 +12,8 @@ func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns the value that a rule had in the hour before a full hour. A rule computes the amount of an hour in the
-// next hour, so this value is about the hour that ended one hour before the full hour.
+// hour returns the value of a rule during the hour before a full hour. A rule computes the amount of an hour during
+// the next hour. Therefore this value is the amount of the hour that ended one hour before the full hour.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.

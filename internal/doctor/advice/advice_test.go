@@ -124,7 +124,8 @@ func selected(o, m map[string]any, query url.Values) bool {
 
 var options = advice.Options{Namespace: "gpuledger", Release: "0.1.0"}
 
-// clusters lists the clusters in testdata. Each has the rows of the table in docs/install.md that fit it.
+// clusters lists the clusters in testdata. For each cluster, it contains the rows of the table in docs/install.md
+// that fit the cluster.
 var clusters = map[string]struct {
 	rows, overlays string
 	// values are the chart values for the first row.

@@ -21,8 +21,8 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether the exporter can be added to the pods, although the pods belong to a
-// program that is not a device plugin.
+// otherHost reports whether the pods belong to a program that is not a device plugin, but to which the exporter can
+// be added.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
@@ -40,8 +40,8 @@ func (i *injector) takes(h *host) bool {
 	return true
 }
 
-// check evaluates a condition of the policy. It also contains the reason to report if the condition
-// does not hold for a pod.
+// check evaluates a condition of the policy. If the condition does not hold for a pod, the report shows the reason
+// in check.
 type check struct {
 	holds  func(p *pod, i *injector) bool
 	reason string
@@ -112,8 +112,7 @@ func (i *injector) words(key string) []string {
 	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
 }
 
-// leaves returns the reason why the current policy or webhook does not add the container to a pod,
-// and whether there is such a reason.
+// leaves returns true and a reason if the current policy or webhook does not add the container to a pod.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":

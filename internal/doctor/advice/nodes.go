@@ -152,8 +152,8 @@ type exporter struct {
 	pod  *pod
 }
 
-// exporters returns the exporters on a Node. It also returns the DaemonSets that could have an exporter on
-// the Node but have no exporter there. Of these DaemonSets, the exporter's own DaemonSet is first.
+// exporters returns the exporters on a Node. It also returns the DaemonSets that could run an exporter on the Node
+// but do not. If the exporter's own DaemonSet is among them, it comes first.
 func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]
@@ -248,8 +248,8 @@ func (n *node) ready() string {
 	return ""
 }
 
-// missing returns a state with the reason why a DaemonSet has no exporter on a Node. If the DaemonSet
-// should not have the exporter, the text is empty.
+// missing returns a state with the reason why a DaemonSet has no exporter on a Node. If no exporter is expected in
+// the DaemonSet, the text is empty.
 func (c *Cluster) missing(h *host, n *node) state {
 	spec := &h.set.Spec.Template.Spec
 	with := spec.has(containerName)

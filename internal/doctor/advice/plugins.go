@@ -82,8 +82,8 @@ type found struct {
 
 func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
 
-// shares reports whether the containers in a pod share a process namespace. They share it if the device
-// plugin has a configuration file.
+// shares reports whether the containers in a pod share a process namespace. This is the case if the device plugin
+// uses a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
 // onHostNetwork reports whether the pods use the network of their Node.

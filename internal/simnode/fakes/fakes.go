@@ -36,10 +36,9 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
-// Compile requires gcc, because cgo needs it, and the go command, because it finds the header of
-// the binding. Compile must be called from within this module. The header comment of nvml.c
-// describes how the library is configured.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. Compile requires
+// gcc, which cgo needs too, and the go command, with which it finds the header of the binding. Compile must be
+// called from within this module. The header comment of nvml.c describes how the library is configured.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
@@ -55,8 +54,8 @@ func CompileCUDA(dir string) (path string, err error) {
 }
 
 // Without copies a compiled library into another directory and returns the path of the copy. Like the library of an
-// older driver, the copy does not export the given functions. Without renames them: the loader looks up symbols by a
-// hash of the name, so it does not find the new names.
+// older driver, the copy does not export the given functions. Without changes the names of these functions in the
+// copy. The loader looks up symbols by a hash of the name, so it finds neither the old names nor the new names.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
