@@ -14,7 +14,7 @@ func (c *Config) SandboxRules() sandbox.Rules {
 	return rules
 }
 
-// FilterRules returns the system calls that the exporter needs in addition to those that the filter allows by
+// FilterRules returns the system calls that the exporter needs in addition to the calls that the filter allows by
 // default.
 func (c *Config) FilterRules() sandbox.FilterRules {
 	return sandbox.FilterRules{VSOCK: c.DCGM.address.IsVSOCK()}

@@ -14,7 +14,8 @@ func cached(revision func() uint64, handler http.Handler) http.Handler {
 	var size int  // size of the last response, in bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The revision is read before the page is rendered. If the page changes between these two moments, the new
-		// page is rendered once more than necessary. In return, an old page is never cached for a new revision.
+		// page is later rendered a second time. This is unnecessary work, but an old page is never cached for a new
+		// revision.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)
