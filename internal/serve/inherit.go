@@ -47,9 +47,9 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Before this process executed this program, an earlier program may have kept its sockets open in this process.
-// Inherit takes over these sockets if there is one for each address, and reports whether it took them over. Inherit
-// must be called before Run.
+// Inherit takes over the sockets that an earlier program in this process kept open when it executed this program. It
+// does so only if there is a socket for each address, and reports whether it took them over. Inherit must be called
+// before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)
