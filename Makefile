@@ -98,7 +98,7 @@ OAUTH2_PROXY := tools/servers oauth2-proxy oauth2-proxy=github.com/oauth2-proxy/
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
-# In these environment variables, tests find the folders of the servers.
+# Tests read the folders of the servers from these environment variables.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))

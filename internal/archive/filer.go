@@ -277,8 +277,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes in the last filed hour of a cluster within a period. The period excludes
-// until.
+// nodes returns the nodes of a cluster in its last filed hour before until. Hours before from are ignored.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {

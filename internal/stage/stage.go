@@ -41,7 +41,7 @@ const (
 // Names contains all stages.
 var Names = []Name{Driver, AMDGPU, DCGM, Release, XID, KernelLog, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
-// About describes a stage. It returns an empty text for an unknown name.
+// About describes a stage. It returns an empty string for an unknown name.
 func About(n Name) string {
 	return map[Name]string{
 		Driver:        "reads NVIDIA's GPUs",

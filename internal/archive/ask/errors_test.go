@@ -57,7 +57,7 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// sickAnswers contains the expected answers about sickFleet. The text omits columns without an error. The errors of a
+// sickAnswers contains the expected answers about sickFleet. In the text, a column is missing if all its counts are 0. The errors of a
 // board are listed for the place in which they occurred: B1 had two errors before it was moved, and no errors afterwards.
 var sickAnswers = []struct {
 	question string

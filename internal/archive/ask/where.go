@@ -134,8 +134,8 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
-// replaced marks stays that ended because another board is now in the place. The given stays do not include these other
-// boards.
+// replaced marks stays that ended because another board is now in the place. The given stays do not include the
+// stays of these other boards, so replaced reads them.
 func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }

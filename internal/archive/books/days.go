@@ -55,7 +55,7 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 }
 
 // daily reports whether all charges of a day belong to the same sums. A query that groups by hour needs the charges of
-// each hour, and so does a query with a part that begins within a day.
+// each hour. So does a query whose periods (Parts) do not begin at midnight UTC.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true

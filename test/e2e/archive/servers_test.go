@@ -26,7 +26,7 @@ const (
 	victoriaEnv = "GPULEDGER_E2E_VICTORIA"
 )
 
-// programs returns the folder of programs in an environment variable.
+// programs returns the value of an environment variable, which names a folder of programs.
 func programs(t *testing.T, env string) string {
 	t.Helper()
 	dir := os.Getenv(env)

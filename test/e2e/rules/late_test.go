@@ -55,7 +55,7 @@ func lateQuestions() []question {
 		ask("Energy of each namespace", until, "29h", namespaces),
 		ask("Energy of each board", until, "29h", boards),
 		{"Pods with several series on a GPU", until, map[string]string{"window": "29h"}, several},
-		{"Hours that the rules have", until, map[string]string{"window": "29h"}, everyRule(29)},
+		{"Hours for which the rules have results", until, map[string]string{"window": "29h"}, everyRule(29)},
 	}
 }
 

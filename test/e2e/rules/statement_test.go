@@ -115,7 +115,7 @@ func totals(f *worlds.Fleet) []question {
 		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
 		question{"How many GPUs did a workload use on average over the day", at, variables, train},
 		// In one hour, nothing was scraped.
-		question{"Hours that the rules have", at, variables, everyRule(23)},
+		question{"Hours for which the rules have results", at, variables, everyRule(23)},
 		// The hour before the day is the first hour of this Prometheus, so the rules have no result for it.
 		question{"Energy that no pod or unit was charged for", at, map[string]string{"window": "2d"}, f.Uncharged(worlds.Day, worlds.By())},
 	)

@@ -214,8 +214,8 @@ func bookmark(version int) meta.ObjectMeta {
 	return meta.ObjectMeta{ResourceVersion: strconv.Itoa(max(version, 1)), Annotations: map[string]string{meta.InitialEventsAnnotationKey: "true"}}
 }
 
-// changesSince waits until Nodes have changed after a position, returns the changes, and advances the position. When
-// the context ends, it returns no changes.
+// changesSince waits until the list of changes of Nodes is longer than a position. It returns the changes from this
+// position on, and advances the position. When the context ends, it returns no changes.
 func (s *server) changesSince(ctx context.Context, position *int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
