@@ -160,7 +160,7 @@ func (p *tape) statements(serial string) map[string]prometheus.Answer {
 		"Energy of each board that no pod or unit was charged for":     answer(gpu, unattributed(by(gpu...))),
 		"Energy that no pod or unit was charged for":                   answer([]string{"cluster"}, unattributed(by("cluster"))),
 		"Pods of a board and their energy":                             answer(ran, energy(by(ran...).where("serial", serial))),
-		"Hours for which the rules have results":                                    answer([]string{"cluster", "rule"}, p.hours()),
+		"Hours for which the rules have results":                       answer([]string{"cluster", "rule"}, p.hours()),
 	}
 }
 
