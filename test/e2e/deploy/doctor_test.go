@@ -37,7 +37,8 @@ func diagnosis(t *testing.T, pod *core.Pod) string {
 
 // applies reports whether the policy applies to a pod according to doctor's report.
 func applies(report string) bool {
-	return strings.Contains(report, "older than the policy") || strings.Contains(report, "the policy applies")
+	report = strings.Join(strings.Fields(report), " ")
+	return strings.Contains(report, "created before the policy") || strings.Contains(report, "the policy applies")
 }
 
 // TestDoctorParameters compares the decisions of doctor and of the API server for several values of the policy's
