@@ -105,7 +105,7 @@ tables @days@ and @gpu_days@. @make e2e-archive@ checks that the plan of each qu
 | Who used it when it failed? | 0.18 | 0.03 | index of a partition of charges |
 | What happened to the boards? | 84.5 | 1.25 | gpu_days |
 | kWh and GPU hours of each team in November | 4.0 | 0.07 | index of days |
-| Do they add up to the boards? | 25.5 | 1.35 | days, hours |
+| Do the charges of the teams add up to the energy of the boards? | 25.5 | 1.35 | days, hours |
 | In which percentage of its GPU time is a team active? | 32.7 | 1.62 | days |
 | Which boards did this workload use? | 15.0 | 0.11 | days |
 | Which boards had XID 79? | 1.3 | 0.12 | a partition of gpu_hours |
