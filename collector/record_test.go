@@ -101,9 +101,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks created timestamps. The timestamp of a pod's counters must be the time at which the pod's
-// first account was opened. The timestamp of a board's counters must be the time at which the book was opened. If a
-// counter continues a series with another serial number, it must have no created timestamp.
+// TestRecordBegan checks created timestamps. The timestamp of a pod's counters must be the time at which the
+// pod's first account was opened. The timestamp of a board's counters must be the time at which the book was opened. If
+// a counter continues a series with another serial number, it must have no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {

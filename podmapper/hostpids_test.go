@@ -58,8 +58,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. There, the exporter's
-// status file contains two PIDs.
+// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. There, the
+// exporter's status file contains two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string

@@ -237,8 +237,8 @@ func holds(pods ...*podresources.PodResources) func(context.Context) (*podresour
 	}
 }
 
-// holder returns a pod with one container that holds devices. There is one entry per device, as in the kubelet's
-// response.
+// holder returns a pod with one container that holds devices. There is one entry per device, as in the
+// kubelet's response.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {

@@ -14,9 +14,8 @@ import (
 
 // TestOneDaemonSet checks that, in each overlay, the reconciler and Prometheus read the exporters of exactly one
 // DaemonSet. If the overlay contains the exporter's own DaemonSet, the reconciler and Prometheus must read its
-// exporters. If the overlay contains the policy, they must read the exporters of a DaemonSet in the policy's
-// namespace. A DaemonSet in another namespace would not be safe, because a user of the cluster could create that
-// namespace.
+// exporters. If the overlay contains the policy, they must read the exporters of a DaemonSet in the policy's namespace.
+// A DaemonSet in another namespace would not be safe, because a user of the cluster could create that namespace.
 func TestOneDaemonSet(t *testing.T) {
 	overlays := 0
 	for file, documents := range files(t) {

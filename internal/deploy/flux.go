@@ -4,8 +4,8 @@ package deploy
 // other DaemonSets in the chart have another suffix.
 const DevicePluginName = "(.+-)?nvidia-device-plugin(-daemonset)?"
 
-// HelmRelease returns an example for Flux. The example installs the device plugin's chart and adds the exporter's
-// container to the DaemonSet of the plugin. Flux applies the patch to the output of the chart.
+// HelmRelease returns an example for Flux. The example installs the device plugin's chart and adds the
+// exporter's container to the DaemonSet of the plugin. Flux applies the patch to the output of the chart.
 func HelmRelease() (map[string]any, error) {
 	pod, err := YAML(PodPatch())
 	if err != nil {

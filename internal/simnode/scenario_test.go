@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestChurn checks that two pods are replaced every second. The kubelet's list, the log links, /proc and the driver's
-// process lists must show the change.
+// TestChurn checks that two pods are replaced every second. The kubelet's list, the log links, /proc and the
+// driver's process lists must show the change.
 func TestChurn(t *testing.T) {
 	n := open(t, "churn")
 	kubelet := dial(t, n)

@@ -20,10 +20,10 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks a configuration with a wrong meaning of the numbers in prologs' files. The mapper must
-// detect the error by comparing the numbers with the GPUs that jobs use, and must propose the meaning that
-// gres.conf implies. In the test, each job uses the GPUs that Slurm allocates to it, and its files contain Slurm's
-// numbers for these GPUs.
+// TestNumbering checks a configuration with a wrong meaning of the numbers in the files of prologs. The mapper must
+// compare the numbers with the GPUs that jobs use, detect the error, and propose the meaning that follows from
+// gres.conf. In the test, each job uses the GPUs that Slurm allocates to it, and the files of the job contain the
+// numbers of these GPUs in Slurm.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]

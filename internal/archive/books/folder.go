@@ -108,9 +108,11 @@ func (f *folder) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 // Boards implements [Source].
 func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error) {
 	columns := []string{"hour", "node", "uuid", "serial", "chassis_serial", "chassis_slot", "pci_bus_id", "scrapes"}
-	all := make(map[Board]int) // number of hours
+	all := make(map[Board]*int) // number of hours
 	err = f.days(ctx, of, func(day filedDay) error {
 		matches := of.filter(columns)
+		var last Board // rows of the same board often follow each other
+		var count *int
 		return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}
 			if of.Named != "" && b.Is(of.Named) == nil {
@@ -119,11 +121,19 @@ func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error
 			if day.hours[row[0].Int] == nil || !matches(row) {
 				return
 			}
-			all[b] += int(min(row[7].Int, 1))
+			if b != last || count == nil {
+				if last, count = b, all[b]; count == nil {
+					count = new(int)
+					all[b] = count
+				}
+			}
+			if row[7].Int > 0 {
+				*count++
+			}
 		})
 	})
 	for b, hours := range all {
-		b.Hours = hours
+		b.Hours = *hours
 		found = append(found, b)
 	}
 	return found, err

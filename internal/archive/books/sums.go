@@ -18,42 +18,88 @@ var ErrTooMany = errors.New("too many sums of charges")
 type sums struct {
 	texts  []table.Field[table.Charge]
 	hourly bool
-	parts  []time.Time              // starts of the parts of the query
-	all    map[string]*table.Charge // sums by their texts and hour
-	key    []byte                   // buffer for a key
-	limit  int                      // 0 means no limit
+	parts  []time.Time       // starts of the parts of the query
+	all    map[string]*hours // entries by their strings
+	limit  int               // 0 means no limit
+	count  int               // number of sums in all entries
+	// key contains the strings of the last charge, joined contains the same strings as bytes, and of is their entry.
+	// They are kept because charges with the same strings often follow each other.
+	key    table.Charge
+	joined []byte
+	of     *hours
+}
+
+// hours contains the sums of charges with the same strings: one sum for each hour, or a single sum.
+type hours struct {
+	first *table.Charge           // any of the sums; used to read the strings
+	all   map[int64]*table.Charge // sums by Unix seconds; nil for a single sum
+	last  int64                   // hour of sum
+	sum   *table.Charge           // sum to which the last charge was added
 }
 
 func newSums(of Query) *sums {
-	texts := fieldsOf(table.ChargeField, slices.DeleteFunc(slices.Clone(of.By), func(name string) bool { return name == hourColumn }))
-	return &sums{texts: texts, hourly: slices.Contains(of.By, hourColumn), parts: of.Parts, limit: of.Limit, all: make(map[string]*table.Charge)}
+	s := &sums{hourly: slices.Contains(of.By, hourColumn), parts: of.Parts, limit: of.Limit, all: make(map[string]*hours)}
+	s.texts = fieldsOf(table.ChargeField, slices.DeleteFunc(slices.Clone(of.By), func(name string) bool { return name == hourColumn }))
+	return s
 }
 
 // add adds a charge to the sum with the same strings. It keeps no reference to the charge.
 func (s *sums) add(c *table.Charge) {
-	s.key = s.key[:0]
+	same := s.of != nil
 	for i := range s.texts {
-		text := *s.texts[i].Text(c)
-		s.key = append(binary.AppendUvarint(s.key, uint64(len(text))), text...)
+		known, now := s.texts[i].Text(&s.key), s.texts[i].Text(c)
+		if *known != *now {
+			*known, same = *now, false
+		}
+	}
+	if !same {
+		s.find()
 	}
 	var hour time.Time
 	if s.hourly {
 		hour = s.part(c.Hour)
-		s.key = binary.AppendVarint(s.key, hour.Unix())
 	}
-	sum := s.all[string(s.key)]
-	if sum == nil {
-		sum = &table.Charge{Hour: hour}
-		for i := range s.texts {
-			*s.texts[i].Text(sum) = *s.texts[i].Text(c)
+	h := s.of
+	if at := hour.Unix(); h.sum == nil || h.last != at {
+		if h.sum, h.last = h.all[at], at; h.sum == nil {
+			s.begin(hour)
 		}
-		s.all[string(s.key)] = sum
 	}
-	sum.Add(c)
+	h.sum.Add(c)
+}
+
+// find sets the entry for the strings in key.
+func (s *sums) find() {
+	s.joined = s.joined[:0]
+	for i := range s.texts {
+		text := *s.texts[i].Text(&s.key)
+		s.joined = append(binary.AppendUvarint(s.joined, uint64(len(text))), text...)
+	}
+	if s.of = s.all[string(s.joined)]; s.of == nil {
+		s.of = new(hours)
+		s.all[string(s.joined)] = s.of
+	}
+}
+
+// begin adds a new sum to the current entry.
+func (s *sums) begin(hour time.Time) {
+	h, sum := s.of, s.key
+	sum.Hour = hour
+	h.sum = &sum
+	if h.first == nil {
+		h.first = h.sum
+	}
+	if s.hourly {
+		if h.all == nil {
+			h.all = make(map[int64]*table.Charge)
+		}
+		h.all[h.last] = h.sum
+	}
+	s.count++
 }
 
 func (s *sums) check() error {
-	if s.limit > 0 && len(s.all) > s.limit {
+	if s.limit > 0 && s.count > s.limit {
 		return ErrTooMany
 	}
 	return nil
@@ -70,17 +116,23 @@ func (s *sums) part(hour time.Time) time.Time {
 
 // sorted returns the sums by columns and then by hour.
 func (s *sums) sorted() []table.Charge {
-	sorted := slices.SortedFunc(maps.Values(s.all), func(a, b *table.Charge) int {
+	groups := slices.SortedFunc(maps.Values(s.all), func(a, b *hours) int {
 		for i := range s.texts {
-			if c := strings.Compare(*s.texts[i].Text(a), *s.texts[i].Text(b)); c != 0 {
+			if c := strings.Compare(*s.texts[i].Text(a.first), *s.texts[i].Text(b.first)); c != 0 {
 				return c
 			}
 		}
-		return a.Hour.Compare(b.Hour)
+		return 0
 	})
-	all := make([]table.Charge, len(sorted))
-	for i, sum := range sorted {
-		all[i] = *sum
+	all := make([]table.Charge, 0, s.count)
+	for _, h := range groups {
+		if !s.hourly {
+			all = append(all, *h.first)
+			continue
+		}
+		for _, at := range slices.Sorted(maps.Keys(h.all)) {
+			all = append(all, *h.all[at])
+		}
 	}
 	return all
 }

@@ -29,8 +29,8 @@ type segment struct {
 	known bool
 }
 
-// carbonColumns contains the names of the columns. Our own names are first, followed by the names in Electricity Maps'
-// exports and API.
+// carbonColumns contains the names of the columns. Our own names are first, followed by the names in Electricity
+// Maps' exports and API.
 var carbonColumns = map[string][]string{
 	"zone":  {"zone", "zone_id", "zone_key"},
 	"from":  {"from", "datetime", "datetime (utc)"},

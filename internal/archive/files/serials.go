@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// A folder or bucket has one of these layouts. It contains all tables, or only the serial numbers of boards in gpuid's
-// layout.
+// A folder or bucket has one of these layouts. It contains all tables, or only the serial numbers of boards in
+// gpuid's layout.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"

@@ -189,9 +189,9 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later one. It returns false if the later point is implausible. A
-// counter with another created timestamp restarted at 0. A counter whose value fell also restarted, if its created
-// timestamp is unknown or its kind may fall.
+// step returns the increase from one point to a later point. It returns false if the later point is implausible. The
+// counter restarted at 0 if its created timestamp changed. If the created timestamp is unknown, or if counters of this
+// kind may fall, the counter also restarted if its value fell.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began

@@ -68,8 +68,8 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are gpuid's
-// headers.
+// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are
+// gpuid's headers.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

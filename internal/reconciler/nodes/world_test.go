@@ -180,7 +180,7 @@ func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page,
 	return page, nil
 }
 
-// readSince returns the Nodes whose pages were read at a time or later.
+// readSince returns the Nodes with pages that were read at the time at, or later.
 func (w *world) readSince(at time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

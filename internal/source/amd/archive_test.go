@@ -85,8 +85,8 @@ func machine(t *testing.T) *tree {
 	return d
 }
 
-// TestReplay archives the files of a machine and checks that the report from the archive differs from the machine's
-// report only in identities.
+// TestReplay archives the files of a machine and checks that the report from the archive differs from the
+// machine's report only in identities.
 func TestReplay(t *testing.T) {
 	d := machine(t)
 	var archive bytes.Buffer

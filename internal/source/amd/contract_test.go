@@ -62,8 +62,8 @@ func asAMD(g *gputest.GPU) {
 	r.Contexts = contexts
 }
 
-// place returns the number of a GPU on the PCI bus. It depends only on the UUID, so it stays the same when the GPU's
-// index changes.
+// place returns the number of a GPU on the PCI bus. It depends only on the UUID, so it stays the same when the
+// GPU's index changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
 // change makes the tree describe a node with the given GPUs as AMD GPUs.

@@ -132,8 +132,8 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions. If the list of a process's
-// open files is unreadable, this must be logged once.
+// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions. If the list of a
+// process's open files is unreadable, this must be logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false

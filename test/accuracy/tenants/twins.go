@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the GPU's
-// energy differs. Every rule that uses only the readings charges the victim the same part in both worlds. In at least
-// one of the worlds, the error of the rule is therefore at least half of the difference between the two parts.
+// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the
+// GPU's energy differs. Every rule that uses only the readings charges the victim the same part in both worlds. In at
+// least one of the worlds, the error of the rule is therefore at least half of the difference between the two parts.
 type Twin struct {
 	Name string
 	// Descriptions describes the GPU in each world.

@@ -41,8 +41,8 @@ func applies(report string) bool {
 	return strings.Contains(report, "created before the policy") || strings.Contains(report, "the policy applies")
 }
 
-// TestDoctorParameters compares the decisions of doctor and of the API server for several values of the policy's
-// parameters.
+// TestDoctorParameters compares the decisions of doctor and of the API server for several values of the
+// policy's parameters.
 func TestDoctorParameters(t *testing.T) {
 	pod := example(t, installers[0])
 	for _, tt := range []struct {

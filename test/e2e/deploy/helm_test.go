@@ -31,8 +31,8 @@ const (
 // published matches the chart's address in its README. The chart is not at this address before the first release.
 var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --version \S+`)
 
-// TestHelmReadme runs the commands in the chart's README, from installation to removal. A path replaces the chart's
-// address.
+// TestHelmReadme runs the commands in the chart's README, from installation to removal. A path replaces the
+// chart's address.
 func TestHelmReadme(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "README.md")
 	check(t, err)

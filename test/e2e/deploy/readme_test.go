@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReadme runs the command that builds the chart, and every variant of the commands for Kubernetes in the README's
-// table of installations. Paths replace the addresses of the chart and the manifest.
+// TestReadme runs the command that builds the chart, and every variant of the commands for Kubernetes in the
+// README's table of installations. Paths replace the addresses of the chart and the manifest.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
 	before := settled(t)

@@ -108,8 +108,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices that the device plugin wrote to the containers'
-// environment.
+// checkAllocations compares the allocations with the devices that the device plugin wrote to the
+// containers' environment.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}

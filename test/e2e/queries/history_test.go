@@ -24,8 +24,8 @@ type history struct {
 	began    time.Time
 }
 
-// stand adds a page that is valid from one minute to another, inclusive. It omits the metrics about the programs'
-// runtime.
+// stand adds a page that is valid from one minute to another, inclusive. It omits the metrics about the
+// programs' runtime.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {
