@@ -12,20 +12,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times contains an SQL expression for each database. The expression formats a time column like
-// [table.Format].
+// times contains an SQL expression for each database, which formats a time column like [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
-// testAppend checks that databases store each event once, even if several programs add the same events. The programs
-// connect as a user who has no right to change tables.
+// testAppend connects as a user who has no right to change tables, and adds the same events from several programs. The
+// database must store each event once.
 func testAppend(t *testing.T, kind databases, server *server) {
 	admin, db := server.create(t, "events")
 	owner, err := kind.sink(t.Context(), admin)
 	check(t, err)
-	// The user cannot create partitions.
+	// The owner creates the partitions, because the other user cannot create them.
 	for _, of := range table.Appended {
 		check(t, owner.Append(t.Context(), of, table.EventRows(of, "other", sinktest.Events())))
 	}
@@ -52,8 +51,6 @@ func testAppend(t *testing.T, kind databases, server *server) {
 	})
 }
 
-// appended returns the rows of a table, without the rows of the cluster "other". The rows are formatted as
-// [table.Format] formats them.
 func appended(t *testing.T, db query, of table.Table, text string) (all [][]string) {
 	t.Helper()
 	var columns []string

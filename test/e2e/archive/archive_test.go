@@ -46,14 +46,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary returns the path of the program. Each test calls this function, so that go test runs the test again after a
-// change of the program.
+// binary reads the path in each test, so that go test doesn't reuse a cached result after a change of the program.
 func binary() string {
 	path, _ := program.Built("gpuledger-archive") // TestMain has checked it
 	return path
 }
 
-// once runs the program's command "once".
 func once(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
@@ -62,7 +60,6 @@ func once(ctx context.Context, folder string, args ...string) ([]byte, error) {
 	return exec.CommandContext(ctx, binary(), args...).CombinedOutput()
 }
 
-// fileHours runs the command "once", which must succeed.
 func fileHours(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	if out, err := once(t.Context(), folder, args...); err != nil {
@@ -70,7 +67,6 @@ func fileHours(t *testing.T, folder string, args ...string) {
 	}
 }
 
-// succeed runs the program, which must succeed.
 func succeed(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), binary(), args...).CombinedOutput(); err != nil {
@@ -78,7 +74,6 @@ func succeed(t *testing.T, args ...string) {
 	}
 }
 
-// kill runs a function several times, and cancels its context each time after a random part of the given time.
 func kill(t *testing.T, within time.Duration, run func(ctx context.Context)) {
 	t.Helper()
 	for range *kills {
@@ -88,7 +83,6 @@ func kill(t *testing.T, within time.Duration, run func(ctx context.Context)) {
 	}
 }
 
-// lines returns the lines of a CSV file.
 func lines(t *testing.T, path string) [][]string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -99,7 +93,6 @@ func lines(t *testing.T, path string) [][]string {
 	return all
 }
 
-// rows returns the rows of all files of a table, as maps of columns.
 func rows(t *testing.T, folder, table string) (all []map[string]string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", table+"*.csv"))
@@ -133,7 +126,6 @@ func sum(t *testing.T, rows []map[string]string, column string, by ...string) ma
 	return sums
 }
 
-// tree returns the content of all files in a folder, by path.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

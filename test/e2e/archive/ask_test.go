@@ -23,7 +23,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// answered contains the output of a question, with the decoded answer.
 type answered struct {
 	Rows    []map[string]any
 	Notices []string
@@ -55,8 +54,8 @@ func ask(t *testing.T, args ...string) (a answered) {
 }
 
 // life is a history of three days, with five boards on the nodes of a cluster. Board A moves from node 1 to node 2. At
-// the same time, board B moves to the former place of A. Board C is lost, and board E takes its place a day later. A
-// Slurm job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the
+// the same time, board B moves to the slot that A left. Board C is lost, and board E replaces it a day later. A Slurm
+// job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the
 // second day. Every pod uses one board, alone or shared.
 type life struct {
 	*foldtest.Store
@@ -67,15 +66,13 @@ type life struct {
 
 const lifeHours = 72
 
-// lifeBoards contains the serial number and UUID of each board, by its letter.
 var lifeBoards = map[string][2]string{
 	"A": {"1653924023100", "GPU-aaaa0000-0000-0000-0000-00000000000a"}, "B": {"1653924023101", "GPU-bbbb0000-0000-0000-0000-00000000000b"},
 	"C": {"1653924023102", "GPU-cccc0000-0000-0000-0000-00000000000c"}, "D": {"1653924023103", "GPU-dddd0000-0000-0000-0000-00000000000d"},
 	"E": {"1653924023104", "GPU-eeee0000-0000-0000-0000-00000000000e"},
 }
 
-// placeOf returns the node and the PCI address of a board in a given minute, or empty strings if the board is in no
-// place.
+// placeOf returns empty strings if the board is in no node in this minute.
 func placeOf(board string, minute int) (node, address string) {
 	const hour = 60
 	switch board {
@@ -200,7 +197,6 @@ type lifePod struct {
 	share                           float64
 }
 
-// lifePods returns the pods on a board in a given minute.
 func lifePods(board string, minute int) (pods []lifePod) {
 	hour := minute / 60
 	if board == "A" {
@@ -215,8 +211,7 @@ func lifePods(board string, minute int) (pods []lifePod) {
 	return pods
 }
 
-// runsJob reports whether Slurm job 4711 uses a board in a given minute. The job is requeued twice, so it runs three
-// times.
+// runsJob reports whether Slurm job 4711 uses a board. The job is requeued twice, so it runs three times.
 func runsJob(board string, minute int) bool {
 	hour := minute / 60
 	return (board == "D" || board == "E") && (hour >= 28 && hour < 31 || hour >= 55 && hour < 58 || hour >= 63 && hour < 68)
@@ -243,7 +238,7 @@ func (l *life) owners(minute int) {
 	}
 }
 
-// TestAsk checks that the answers to all questions are the same from a Prometheus and from the archive.
+// TestAsk compares the answers from a Prometheus with the answers from the archive of the same samples.
 func TestAsk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -304,7 +299,6 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkViews checks that the answers to stays and statement equal the rows in the database's views, to the millijoule.
 func checkViews(t *testing.T, db query, url, end string) {
 	t.Helper()
 	var stays []string
@@ -355,7 +349,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until splits a question into words. If the question has no end time, until adds one.
+// until adds an end time if the question has none.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {
@@ -364,7 +358,6 @@ func until(question, end string) []string {
 	return append(words, "--to="+end)
 }
 
-// lifeQuestions contains questions about the history.
 var lifeQuestions = []string{
 	"where 1653924023100",
 	"where 1653924023102",

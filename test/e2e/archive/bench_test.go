@@ -27,21 +27,19 @@ var (
 	benchDays = flag.Int("days", 3, "number of days in TestCost")
 )
 
-// historyEnv is the environment variable with the path of the folder that contains tools/history.
+// historyEnv names the folder that contains the program tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays is the number of days in the history after the filed days. The archive reads the last two days of a history
-// in a different way, so the filed days must be older.
+// newerDays is the number of days between the archived days and now. The archive queries the last two days in a
+// different way, so the archived days must be older.
 const newerDays = 3
 
-// Limits for the measured values.
 const (
 	maxResident = 256.0 // in MiB, for 1,000 GPUs
 	maxYear     = 12.0  // in hours of processor time for a year of 8,000 GPUs, for the archive and the store
 )
 
-// TestCost files the days of a fleet in each kind of sink separately. It prints the processor time, the memory, and the
-// size of the tables.
+// TestCost prints the processor time, the memory, and the size of the tables, for each kind of sink.
 func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-archive runs it")
@@ -109,7 +107,7 @@ func used(t *testing.T, url string) time.Duration {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
 }
 
-// postgresTime returns the processor time that a PostgreSQL has used, including connections that have ended.
+// postgresTime includes the processor time of connections that have ended.
 func postgresTime(t *testing.T, db query) time.Duration {
 	t.Helper()
 	dir := db.rows(t, "select current_setting('data_directory')")[0]
@@ -127,7 +125,6 @@ func postgresTime(t *testing.T, db query) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// backfill files all days, and returns the resources that the archive used.
 func backfill(t *testing.T, args ...string) *syscall.Rusage {
 	t.Helper()
 	end := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -newerDays)
@@ -153,7 +150,6 @@ func size(t *testing.T, folder string) (bytes int64) {
 	return bytes
 }
 
-// databaseSize returns the size of a database's tables and indexes.
 func databaseSize(t *testing.T, db query) int64 {
 	t.Helper()
 	text := db.rows(t, "select sum(pg_total_relation_size(oid)) from pg_class where relnamespace = 'gpuledger'::regnamespace and relkind = 'r'")[0]

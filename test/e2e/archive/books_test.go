@@ -22,15 +22,14 @@ import (
 )
 
 const (
-	// tick is the interval at which the exporters read the driver and are scraped. On the record's accelerated clock,
-	// it is one interval of the record.
+	// The exporters read the driver and are scraped every tick of real time. The archive receives these scrapes with
+	// timestamps that are one interval apart.
 	tick, interval = 250 * time.Millisecond, 30 * time.Second
-	// On the record's clock, these ticks take more than an hour and begin half an hour after a full hour.
+	// By their timestamps, the scrapes cover more than an hour, and begin half an hour after a full hour.
 	ticks = 150
 )
 
-// books contains a real exporter on a simulated node, the scrapes of its record on an accelerated clock, and the books
-// at the last scrape of each boot.
+// books contains a real exporter on a simulated node, and its scrapes with accelerated timestamps.
 type books struct {
 	*testing.T
 	fleet   *fleet.Fleet
@@ -40,12 +39,11 @@ type books struct {
 	began   time.Time     // time at which the scrapes began, on the real clock
 	moved   time.Duration // difference between the clock of the record and the real clock; 0 for an accelerated clock
 	record  *foldtest.Store
-	// latest contains the counters at the last scrape of this boot, and filed contains the sum of the counters of
-	// earlier boots. Both are indexed by metric and account.
+	// latest contains the counters at the last scrape since boot. filed contains the sums of the counters of earlier
+	// boots. The key is metric and account.
 	latest, filed map[string]int64
 }
 
-// at converts a time of the real clock to a time of the record.
 func (b *books) at(moment time.Time) time.Time {
 	if b.moved != 0 {
 		return moment.Add(b.moved).Truncate(time.Millisecond)
@@ -60,7 +58,7 @@ func (b *books) boot() {
 	check(b.T, err)
 }
 
-// reboot cuts the node's power and boots the node again. The power cut ends the node's books.
+// reboot cuts the node's power, so its counters start again from zero.
 func (b *books) reboot() {
 	b.program.Kill()
 	for account, n := range b.latest {
@@ -71,7 +69,6 @@ func (b *books) reboot() {
 	b.boot()
 }
 
-// scrape adds a scrape of the node's record.
 func (b *books) scrape() {
 	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
 	defer cancel()
@@ -104,7 +101,7 @@ func (b *books) scrape() {
 	}
 }
 
-// sums returns the sums of the books by metric and account, without zeros.
+// sums omits zeros.
 func sums(all []*books) map[string]int64 {
 	found := make(map[string]int64)
 	for _, b := range all {
@@ -119,10 +116,10 @@ func sums(all []*books) map[string]int64 {
 	return found
 }
 
-// TestBooks checks that a database contains all scraped amounts that the exporters counted, to the millijoule and
-// millisecond. Real exporters run on simulated nodes. A real Prometheus scrapes the exporters' records, and a real
-// Thanos stores them. One node loses its power twice, another node is not scraped for a while, and a third node runs
-// Slurm jobs.
+// TestBooks checks that a database contains all energy and times that the exporters counted and Prometheus scraped, to
+// the millijoule and millisecond. Real exporters run on simulated nodes. A real Prometheus scrapes them, and a real
+// Thanos stores the samples. One node loses its power twice, another node is not scraped for a while, and a third node
+// runs Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)
@@ -196,9 +193,9 @@ func TestBooks(t *testing.T) {
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }
 
-// checkUses checks that each use of a GPU is at least as long as the share-weighted time that the exporter counted. For
-// most owners, the use must also be at most as long as the held time. There are two exceptions: one node is not scraped
-// for ten minutes, and a job is suspended. The scrapes were late by at most the given time.
+// checkUses checks that each period of use is at least as long as the share-weighted time that the exporter counted.
+// For most owners, it must not be longer than the time during which the owner held the GPU. There are two exceptions:
+// one node is not scraped for ten minutes, and a job is suspended. late is the largest delay of a scrape.
 func checkUses(t *testing.T, db query, late time.Duration) {
 	t.Helper()
 	const scale = int64(interval / tick)

@@ -46,7 +46,6 @@ func (r rawDatabase) Replace(of table.Table, rows [][]string) {
 	}
 }
 
-// literal returns a value as SQL.
 func (r rawDatabase) literal(as table.Type, text string) string {
 	switch {
 	case as == table.Int, as == table.OptionalInt && text != "":
@@ -61,7 +60,7 @@ func (r rawDatabase) literal(as table.Type, text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// testChain checks the chains in databases, as a user without the right to change tables.
+// testChain runs as a user without the right to change tables.
 func testChain(t *testing.T, kind databases, server *server) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		sink, url, db := kind.unchanged(t, server)

@@ -34,7 +34,7 @@ var (
 const (
 	chaosGPUs  = 16
 	chaosHours = 36
-	// maxWatts is the maximum power of a simulated GPU, as in [foldtest.Steady].
+	// maxWatts is the maximum power of a GPU in [foldtest.Steady].
 	maxWatts = 1000
 )
 
@@ -96,7 +96,6 @@ func TestChaos(t *testing.T) {
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
 }
 
-// disturb fills the disk, kills the database and stops the archive. It ends within the given time.
 func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within time.Duration) {
 	t.Helper()
 	step := within / 8
@@ -121,7 +120,6 @@ func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within
 	wait()
 }
 
-// disk is a small file system that can be filled.
 type disk struct {
 	t               *testing.T
 	folder, ballast string
@@ -185,7 +183,7 @@ func (a *chaosArchive) start() {
 
 func (a *chaosArchive) stop() { a.running.Stop() }
 
-// post sends a request with events and returns the status of the response, or 0 if there is no response.
+// post returns 0 if there is no response.
 func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int {
 	request, err := http.NewRequest(http.MethodPost, "http://"+a.address+"/api/v1/events?cluster="+cluster, body)
 	if err != nil {
@@ -204,7 +202,6 @@ func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int
 	return response.StatusCode
 }
 
-// awaitEmptyQueues waits until no event is queued for a sink.
 func (a *chaosArchive) awaitEmptyQueues() {
 	a.t.Helper()
 	for _, sink := range []string{"folder", "postgres"} {
@@ -217,8 +214,8 @@ func (a *chaosArchive) awaitEmptyQueues() {
 	}
 }
 
-// allOnce checks that each accepted event is in each sink exactly once. If an archive was stopped before it could file
-// an event in a sink, the dead-letter file must contain the event with the name of the sink.
+// allOnce checks that each accepted event is in each sink exactly once. If an archive was stopped before it wrote an
+// event to a sink, the dead-letter file must contain the event with the name of the sink.
 func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	a.t.Helper()
 	counts := map[string]map[string]int{"folder": {}, "postgres": {}}
@@ -245,7 +242,6 @@ func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	}
 }
 
-// deadLetters returns the pairs of sink and event id in the dead-letter file.
 func (a *chaosArchive) deadLetters() map[string]bool {
 	all := make(map[string]bool)
 	text, err := os.ReadFile(a.dead)
@@ -263,7 +259,6 @@ func (a *chaosArchive) deadLetters() map[string]bool {
 	return all
 }
 
-// honestSender posts events and repeats each event until the archive accepts it with status 200.
 type honestSender struct {
 	archive *chaosArchive
 	sent    map[string]bool // ids of the accepted events
@@ -290,7 +285,7 @@ func (s *honestSender) run(stop <-chan struct{}) {
 	}
 }
 
-// possible checks that no filed hour has more energy than the fleet could have used.
+// possible checks that no hour in the database has more energy than the fleet could have used.
 func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Helper()
 	limit := int64(maxWatts * chaosGPUs * 3600 * 1000)
@@ -303,7 +298,8 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Logf("%s hours were filed during the attack", db.rows(t, "select count(*) from hours")[0])
 }
 
-// again files all hours again, from the honest store, and compares them with the truth.
+// again repeats the run for all hours with a store that returns correct responses, and compares the result with the
+// truth.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()
 	succeed(t, "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,

@@ -27,12 +27,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// databases describes a kind of database server.
 type databases struct {
 	name, flag string
-	// start starts a server.
-	start   func(t *testing.T) *server
-	dialect *database.Dialect
+	start      func(t *testing.T) *server
+	dialect    *database.Dialect
 }
 
 var kinds = []databases{
@@ -40,7 +38,6 @@ var kinds = []databases{
 	{"MariaDB", "--mysql.url", startMariaDB, database.MySQL},
 }
 
-// sink opens a database in the same way as the archive.
 func (k databases) sink(ctx context.Context, url string) (closer, error) {
 	return k.dialect.Open(ctx, url, "")
 }
@@ -50,27 +47,23 @@ type closer interface {
 	Close() error
 }
 
-// server is a database server that can be stopped and started again.
 type server struct {
 	*exec.Cmd
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries. The
-	// queries can name the tables without a schema.
+	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries, which
+	// need not name the schema of tables.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere returns a function for queries in a session whose time zone is not UTC.
 	elsewhere func(name string) query
-	// script runs a script with the database's client program.
-	script func(t *testing.T, name, script string)
-	// stranger creates a user who may read and write the rows of a database, but not change its tables. It returns the
-	// URL for this user.
+	script    func(t *testing.T, name, script string)
+	// stranger creates a user who may read and write the rows of a database, but not change its tables.
 	stranger func(t *testing.T, name string) string
 	count    int // number of databases from unchanged
 }
 
-// unchanged creates a database with tables. It returns a sink of a user who has no right to change these tables, and the
-// URL of this user.
+// unchanged returns a sink that is opened by a user without the right to change tables, and the URL of this user.
 func (k databases) unchanged(t *testing.T, server *server) (sink closer, url string, db query) {
 	t.Helper()
 	server.count++
@@ -114,8 +107,8 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// unprivileged returns a folder, and the attributes that make a program run there as an unprivileged user. Database
-// servers refuse to run as root.
+// Database servers refuse to run as root, so unprivileged returns a folder, and the attributes that start a program as
+// another user.
 func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir = t.TempDir()
@@ -132,10 +125,8 @@ func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcA
 	return dir, attr
 }
 
-// query runs a query and returns its rows as text.
 type query func(ctx context.Context, text string) ([]string, error)
 
-// rows returns the rows of a query, or nil if there are none.
 func (q query) rows(t *testing.T, text string) []string {
 	t.Helper()
 	lines, err := q(t.Context(), text)
@@ -148,7 +139,7 @@ func (q query) rows(t *testing.T, text string) []string {
 	return lines
 }
 
-// line returns the values of a row as text. Times have no seconds.
+// line omits the seconds of times.
 func line(values []any, isDate func(i int) bool) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
@@ -172,7 +163,7 @@ func line(values []any, isDate func(i int) bool) string {
 }
 
 // TestDatabases checks that databases contain the same hours as a folder, even if the archive is killed at random
-// times. A database that was down must contain all hours in the end. It also checks the rows of the views.
+// times. A database that was down must contain all hours in the end.
 func TestDatabases(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -206,7 +197,7 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// whole checks that every hour in the manifest is complete, and that no other hour has rows.
+// whole checks that every hour in the manifest, the table hours, is complete, and that no other hour has rows.
 func whole(t *testing.T, db query) {
 	t.Helper()
 	lines, err := db(t.Context(), `select filed.hour, filed.gpus, g.n, filed.charges, c.n, filed.energy_mj, c.energy_mj from hours as filed
@@ -239,7 +230,6 @@ func equal(t *testing.T, folder string, db query) {
 	}
 }
 
-// boards checks the energy of boards in tables and views.
 func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	var want []string
@@ -261,8 +251,8 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// intervals compares the times at which pods and units used GPUs with the simulation. The times must be exact
-// to a scrape interval. A pod that used a GPU in the newest hour must not have an end yet.
+// intervals compares the times at which pods and units used GPUs with the simulation. A difference of one scrape
+// interval is allowed. A pod that used a GPU in the newest hour must not have an end yet.
 func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	newest := began.Add((hours - 1) * time.Hour)
@@ -300,7 +290,7 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// unit reports whether the fleet's workload with this number is a unit, and not a pod.
+// unit reports whether the fleet's workload with this number is a unit. Other workloads are pods.
 func unit(number string) bool {
 	n, _ := strconv.Atoi(number)
 	return n%3 == 0
@@ -323,7 +313,7 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 	}
 }
 
-// TestSinks runs the acceptance tests for sinks, and the tests of this folder that need only an empty database.
+// TestSinks runs the acceptance tests for sinks, and the tests that need only an empty database.
 func TestSinks(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -348,7 +338,6 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// testLarge files an hour with long names and with strings in non-Latin scripts.
 func testLarge(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "large")
 	sink, err := kind.sink(t.Context(), url)
@@ -362,8 +351,8 @@ func testLarge(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// large returns an hour with more rows than one SQL statement inserts, and with names that have at least the
-// maximum length.
+// large returns an hour with more rows than one SQL statement inserts, and with strings that have at least the maximum
+// length and non-Latin characters.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]
@@ -383,11 +372,8 @@ func large() *table.Hour {
 	return h
 }
 
-// atOnce is the number of programs that file at the same time.
 const atOnce = 4
 
-// concurrently opens a database several times at the same time, and calls a function with the number of each sink. It
-// returns an error for each sink.
 func concurrently(t *testing.T, kind databases, url string, file func(n int, sink closer) error) <-chan error {
 	t.Helper()
 	failed := make(chan error)
@@ -403,8 +389,8 @@ func concurrently(t *testing.T, kind databases, url string, file func(n int, sin
 	return failed
 }
 
-// testConcurrent checks that programs that file the same hours, or the same days of different clusters, neither wait for
-// each other endlessly nor lose or repeat an hour.
+// testConcurrent starts programs that write the same hours, or the same days of different clusters. They must not
+// deadlock, and must neither lose nor repeat an hour.
 func testConcurrent(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "concurrent")
 	failed := concurrently(t, kind, url, func(n int, sink closer) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testUpgrade checks the migration of tables and a view from an earlier version, which did not support units.
+// testUpgrade migrates tables and a view from an earlier version, which did not support units.
 func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "older")
@@ -61,7 +61,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 }
 
-// readEarlier checks that the program can read tables without columns for estimates.
+// readEarlier checks that the program can read tables of an earlier version, which have no columns for estimates.
 func readEarlier(t *testing.T, url string) {
 	t.Helper()
 	source, err := archived.OpenDatabase(t.Context(), url, "")
@@ -83,7 +83,6 @@ func readEarlier(t *testing.T, url string) {
 	}
 }
 
-// latest returns the latest version of the schema.
 func latest(t *testing.T, kind databases) string {
 	t.Helper()
 	migrations, err := kind.dialect.Migrations()
@@ -91,7 +90,7 @@ func latest(t *testing.T, kind databases) string {
 	return strconv.Itoa(len(migrations))
 }
 
-// schema returns the script that the program prints, with partitions for the time of the histories.
+// schema returns the output of the command schema, with partitions for the time of the histories.
 func schema(t *testing.T, kind databases) string {
 	t.Helper()
 	script, err := exec.Command(binary(), "schema", kind.dialect.Name, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()

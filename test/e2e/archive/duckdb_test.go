@@ -20,13 +20,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// duckdb returns the rows of a query in DuckDB, as text. NULL becomes an empty string.
 func duckdb(t *testing.T, sql string) [][]string {
 	t.Helper()
 	return duckdbRows(t, sql, "")
 }
 
-// duckdbRows returns the rows of a query in DuckDB, with the given string for NULL.
 func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
@@ -52,13 +50,12 @@ func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
 	return rows
 }
 
-// parquet returns the DuckDB expression for a table in a folder.
 func parquet(folder, table string) string {
 	return fmt.Sprintf("read_parquet('%s/%s/*/*/*.parquet', hive_partitioning = true)", folder, table)
 }
 
-// TestDuckDB checks with DuckDB as an independent reader that the Parquet files in a folder and in a bucket
-// have the same columns, types and values as the CSV files.
+// TestDuckDB checks with DuckDB, an independent reader, that the Parquet files in a folder and in a bucket have the
+// same columns, types and values as the CSV files.
 func TestDuckDB(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
@@ -113,7 +110,6 @@ func compare(t *testing.T, of table.Table, csv, place string) {
 	}
 }
 
-// texts returns a table's rows as sorted lines.
 func texts(of table.Table, rows []map[string]string) []string {
 	var all []string
 	for _, row := range rows {

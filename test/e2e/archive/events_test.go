@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 
 	archive.stop()
 	w.end("a")
-	// When the retention has ended, the next reconciler sends the events of an ended pod, but does not log them.
+	// After the retention of ended pods, the next reconciler sends the events of an ended pod, but does not log them.
 	r.awaitLogged(w.id("a", "phase/Succeeded"), w.id("a", "condition/Ready/False"))
 	r.kill()
 	archive.start()
@@ -101,7 +101,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// ids returns the sorted ids of rows, without duplicates. An event may be sent several times.
+// ids removes duplicates, because an event may be sent several times.
 func ids(rows []map[string]string) (all []string) {
 	for _, row := range rows {
 		all = append(all, row["id"])
@@ -110,7 +110,6 @@ func ids(rows []map[string]string) (all []string) {
 	return slices.Compact(all)
 }
 
-// receiver runs a gpuledger-archive that only receives events.
 type receiver struct {
 	t                            *testing.T
 	group                        *program.Group
@@ -132,8 +131,7 @@ func (r *receiver) start() {
 	}
 }
 
-// printed returns the rows that all runs printed on standard output. Each run's log file also contains its standard
-// output.
+// printed reads the rows from the log files, which contain both standard output and standard error.
 func (r *receiver) printed() string {
 	var rows strings.Builder
 	for _, name := range r.logs {
@@ -148,7 +146,6 @@ func (r *receiver) printed() string {
 
 func (r *receiver) stop() { r.running.Stop() }
 
-// reconciler contains a running gpuledger-reconciler that sends events, and the logs of its earlier runs.
 type reconciler struct {
 	t      *testing.T
 	group  *program.Group
@@ -169,7 +166,6 @@ func (r *reconciler) start() {
 
 func (r *reconciler) kill() { r.runs[len(r.runs)-1].Kill() }
 
-// logged returns the logs of all runs.
 func (r *reconciler) logged() (all string) {
 	for _, p := range r.runs {
 		all += text(r.t, p.Log)
@@ -177,7 +173,6 @@ func (r *reconciler) logged() (all string) {
 	return all
 }
 
-// awaitLogged waits until the log contains all given strings.
 func (r *reconciler) awaitLogged(texts ...string) {
 	r.t.Helper()
 	await(r.t, time.Minute, func() error {
@@ -191,7 +186,6 @@ func (r *reconciler) awaitLogged(texts ...string) {
 	})
 }
 
-// awaitFiled waits until the database contains exactly the logged events.
 func (r *reconciler) awaitFiled(db query) {
 	r.t.Helper()
 	await(r.t, time.Minute, func() error {
@@ -212,7 +206,6 @@ func (r *reconciler) awaitFiled(db query) {
 	})
 }
 
-// await calls a function until it returns no error.
 func await(t *testing.T, within time.Duration, missing func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; <-time.After(100 * time.Millisecond) {
@@ -226,7 +219,7 @@ func await(t *testing.T, within time.Duration, missing func() error) {
 	}
 }
 
-// pods manages the pods of a Job in a cluster. The cluster has no kubelet, so the test sets the status of the pods.
+// pods manages the pods of a Job. The cluster has no kubelet, so the test sets the status of the pods.
 type pods struct {
 	*cluster.Cluster
 	t                  *testing.T
@@ -236,7 +229,6 @@ type pods struct {
 	began              time.Time
 }
 
-// newPods starts an API server and creates a Job.
 func newPods(t *testing.T) *pods {
 	t.Helper()
 	c, err := cluster.Start(t.Context())
@@ -272,8 +264,8 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// send starts an archive that files in a database, and a reconciler that sends events to the archive. archive and sender are
-// the paths of their programs.
+// send starts an archive that writes to a database, and a reconciler that sends events to the archive. archive and
+// sender are the paths of their programs.
 func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, *reconciler) {
 	t.Helper()
 	dir, group, batches := t.TempDir(), program.OpenFor(t), &rowReceiver{batches: make(map[string]string)}
@@ -291,7 +283,7 @@ func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, 
 	return to, r
 }
 
-// create creates pods. The times in their status begin with the creation of the last pod.
+// create creates pods. The times in their status are relative to the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
@@ -302,7 +294,6 @@ func (w *pods) create(names ...string) {
 	}
 }
 
-// id returns the beginning of an event's id.
 func (w *pods) id(pod, rest string) string { return w.uids[pod] + "/" + rest }
 
 func (w *pods) at(second int) metav1.Time {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// refused runs the program. It checks that the program files the given number of hours in a folder, and that it logs
-// why it refuses the other hours.
+// refused checks that the program writes the given number of hours to a folder, and logs why it refuses the other
+// hours.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
 	out, err := once(t.Context(), folder, args...)
@@ -30,7 +30,6 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 	}
 }
 
-// accepted runs the program, and checks that the program files the given number of hours.
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	if out, err := once(t.Context(), folder, args...); err != nil {
@@ -41,7 +40,6 @@ func accepted(t *testing.T, folder string, filed int, args ...string) {
 	}
 }
 
-// accept runs the command accept for hours of the cluster east, and checks the number of filed hours.
 func accept(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	args = append([]string{"accept", "east", "--folder=" + folder, "--folder.format=csv,parquet", "--from=" + began.Format(time.RFC3339)}, args...)
@@ -53,8 +51,8 @@ func accept(t *testing.T, folder string, filed int, args ...string) {
 	}
 }
 
-// TestLagging checks that the last hour is refused while remote write lags. The store is stopped in the
-// middle of the hour, so the sender keeps the samples. The hour must be filed after the samples have arrived.
+// TestLagging checks that the last hour is refused while remote write lags. The store is stopped in the middle of the
+// hour, so the sender keeps the samples. When these samples have arrived, the hour must be accepted.
 func TestLagging(t *testing.T) {
 	t.Parallel()
 	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
@@ -117,8 +115,8 @@ func TestReplicas(t *testing.T) {
 }
 
 // TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples of some
-// nodes are missing. One Thanos Query expects the gateway, and another Thanos Query has lost the gateway. The hours
-// before the outage must be filed.
+// nodes are missing. One Thanos Query has the gateway as a strict endpoint, and the other has dropped the gateway. The
+// hours before the outage must be accepted.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

@@ -18,7 +18,7 @@ import (
 )
 
 // honestResponses is the mean number of honest responses between two hostile responses. The archive needs only dozens
-// of responses for an hour, so all responses for some hours are honest.
+// of requests for an hour, so for some hours it receives only honest responses.
 const honestResponses = 64
 
 // hostileStore is a store that replaces some responses with hostile responses.
@@ -30,7 +30,6 @@ type hostileStore struct {
 	rand      *rand.Rand
 }
 
-// ServeHTTP implements [http.Handler].
 func (s *hostileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	kind := s.rand.IntN(honestResponses * len(corruptions))
@@ -45,17 +44,15 @@ func (s *hostileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	corruptions[kind](w, recorded.Body.Bytes())
 }
 
-// values matches the value of each sample in a response.
 var values = regexp.MustCompile(`,"[0-9.]+"\]`)
 
-// replaced returns a corruption that replaces all values with the given value.
 func replaced(value string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		_, _ = w.Write(values.ReplaceAll(body, []byte(`,"`+value+`"]`)))
 	}
 }
 
-// one returns a corruption that replaces one value, in the middle of a response.
+// one returns a corruption that replaces the value in the middle of a response.
 func one(value string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		found := values.FindAllIndex(body, -1)
@@ -84,7 +81,6 @@ func endless(text string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// Each corruption writes a hostile response, made from the honest response.
 var corruptions = []func(w http.ResponseWriter, body []byte){
 	replaced("NaN"), replaced("+Inf"), replaced("1e308"), replaced("-1"), replaced("1e18"),
 	one("0"), one("-1"), one("9.3e18"), one("1e308"), one("+Inf"), one("1e999999"),
@@ -127,7 +123,6 @@ func hostileEvent(id, at string) string {
 	return fmt.Sprintf(`{"event":"phase","id":%q,"at":%q,"namespace":"ml","pod":"p"}`+"\n", id, at)
 }
 
-// one sends a hostile request and returns the status of the response.
 func (a *attack) one(random *rand.Rand, n int) int {
 	now, id := time.Now().UTC().Format(time.RFC3339), fmt.Sprintf("hostile-%d-%d", random.Uint64(), n)
 	good := hostileEvent(id, now)

@@ -26,7 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// rowReceiver stores each batch by its idempotency key, and sometimes returns an error.
+// rowReceiver stores each batch by its idempotency key, and sometimes returns an error after it stored a batch.
 type rowReceiver struct {
 	mu      sync.Mutex
 	batches map[string]string
@@ -67,7 +67,6 @@ func (r *rowReceiver) text() string {
 	return all.String()
 }
 
-// decode returns the rows in JSON lines, by table. It formats the values as in CSV.
 func decode(t *testing.T, text string) map[string][]map[string]string {
 	t.Helper()
 	all := make(map[string][]map[string]string)
@@ -92,7 +91,6 @@ func decode(t *testing.T, text string) map[string][]map[string]string {
 	}
 }
 
-// sameRows compares JSON lines with the CSV files of a folder.
 func sameRows(t *testing.T, folder, text string) {
 	t.Helper()
 	got := decode(t, text)
@@ -103,8 +101,8 @@ func sameRows(t *testing.T, folder, text string) {
 	}
 }
 
-// TestHTTP checks that a receiver gets the same rows as a folder, even if the archive is killed at random
-// times and the receiver returns errors. Standard output must also contain these rows.
+// TestHTTP checks that an HTTP receiver gets the same rows as a folder, even if the archive is killed at random times
+// and the receiver returns errors. Standard output must also contain these rows.
 func TestHTTP(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)

@@ -17,7 +17,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// startMariaDB starts a MariaDB.
 func startMariaDB(t *testing.T) *server {
 	t.Helper()
 	if _, err := exec.LookPath("mariadb-install-db"); err != nil {
@@ -100,7 +99,6 @@ func queryRows(ctx context.Context, db *sql.DB, text string) (lines []string, er
 	return lines, found.Err()
 }
 
-// TestPasswordFile checks that the archive uses the password from a file.
 func TestPasswordFile(t *testing.T) {
 	server := startMariaDB(t)
 	server.create(t, "gpuledger")

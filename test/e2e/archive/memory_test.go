@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// noCgroup is the exit status of limit-memory if it cannot create a cgroup.
+// noCgroup is the exit status of the script limit-memory if it cannot create a cgroup.
 const noCgroup = 75
 
 // TestMemoryLimit runs the archive in a cgroup with the memory limit of its Deployment. The stores return endless
-// responses. The kernel must not kill the archive. The archive must either refuse the hour or report an error of the
-// store.
+// responses. The archive must refuse the hour or report an error of the store, and must not exceed the limit.
 func TestMemoryLimit(t *testing.T) {
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {

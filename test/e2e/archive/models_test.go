@@ -25,11 +25,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// project is the folder of the dbt models.
 const project = "../../../manifests/examples/dbt/"
 
-// call matches a call in braces, such as {{ ref('gpu_billed') }}, in a model. macro matches the definition of a macro
-// for one adapter, with the parameter column. commented matches a table expression in a YAML comment.
+// call matches a call in braces, such as {{ ref('gpu_billed') }}. macro matches the definition of a macro for one
+// adapter, with the parameter column. commented matches a table expression in a YAML comment.
 var (
 	call      = regexp.MustCompile(`\{\{ (\w+)\('([^']*)'(?:, '([^']*)')?\) \}\}`)
 	macro     = regexp.MustCompile(`(?s)\{% macro (\w+)__(\w+)\(column\) %\}(.*?)\{% endmacro %\}`)
@@ -48,7 +47,6 @@ type dbt struct {
 	answers map[string][]string // rows by query
 }
 
-// dbtSchema is the part of schema.yml that the test uses.
 type dbtSchema struct {
 	Sources []struct {
 		Schema string
@@ -68,8 +66,8 @@ type dbtSchema struct {
 	}
 }
 
-// newDBT reads the project for an adapter, with the given values of some variables. If bare is set, the table
-// expressions in comments replace the paths of tables that have no files.
+// newDBT sets the given variables. If bare is set, the folder has no files for some tables, and newDBT uses the table
+// expressions that are comments in schema.yml.
 func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
 	t.Helper()
 	var config struct{ Vars map[string]string }
@@ -118,7 +116,7 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// model returns the query of a model. If the model refers to other models, they become nested queries.
+// model replaces each reference to another model with a nested query.
 func (d *dbt) model(name string) string { return d.render(text(d.T, project+"models/"+name+".sql")) }
 
 func (d *dbt) render(sql string) string {
@@ -146,14 +144,13 @@ func (d *dbt) render(sql string) string {
 	})
 }
 
-// engine is a database that contains the archive.
 type engine struct {
 	name string
 	*dbt
 	rows func(sql string) []string // runs a query; the values of a row are separated by " | "
 }
 
-// query returns the given columns of a model, as sorted rows. It caches the rows of each query.
+// query caches the rows of each query.
 func (e engine) query(model string, columns ...string) []string {
 	e.Helper()
 	sql := "select " + strings.Join(columns, ", ") + " from (" + e.model(model) + ") as model"
@@ -164,7 +161,7 @@ func (e engine) query(model string, columns ...string) []string {
 	return e.answers[sql]
 }
 
-// engines returns the databases that contain the archive. The session in PostgreSQL does not use UTC.
+// engines uses a PostgreSQL session whose time zone is not UTC.
 func engines(t *testing.T, folder, file string, postgres query) []engine {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(folder, "corrections"))
@@ -182,7 +179,6 @@ func engines(t *testing.T, folder, file string, postgres query) []engine {
 	}
 }
 
-// same checks that all engines return the same values for every column of every model.
 func same(t *testing.T, all []engine) {
 	t.Helper()
 	names, err := filepath.Glob(project + "models/*.sql")
@@ -209,8 +205,7 @@ func same(t *testing.T, all []engine) {
 	}
 }
 
-// TestModels checks that the models return the true values of simulated fleets on PostgreSQL, SQLite and
-// DuckDB.
+// TestModels compares the results of the models on PostgreSQL, SQLite and DuckDB with simulated fleets.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -259,7 +254,7 @@ func TestModels(t *testing.T) {
 	compareCommands(t, all, "2026-03", folder)
 }
 
-// commands contains commands, the models that return the same amounts, and the columns of both.
+// commands pairs a command with the model that returns the same sums. by and amounts are the columns of both.
 var commands = []struct{ command, model, by, amounts string }{
 	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
@@ -267,7 +262,6 @@ var commands = []struct{ command, model, by, amounts string }{
 	{"idle --by=namespace,team,cluster", "gpu_monthly_idle", "cluster,namespace,team", "idle_mj,gpu_ms,idle_gpu_ms"},
 }
 
-// compareCommands compares the output of the commands with the models, for a month.
 func compareCommands(t *testing.T, all []engine, month, books string) {
 	t.Helper()
 	for _, tt := range commands {
@@ -309,8 +303,7 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown stands for NULL, so that NULL differs from 0.
 const unknown = -1
 
-// addRow adds the amounts in a row to sums. The first values of the row are strings that name the sums; texts
-// is the number of these strings.
+// addRow adds the numbers in a row to sums. The first columns, as many as texts, are strings that form the key.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")
@@ -327,8 +320,8 @@ func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	}
 }
 
-// TestModelsOfPruned compares the models with sums that the test computes, for three months. The first month is pruned,
-// and the other two months have corrections.
+// TestModelsOfPruned compares the models with sums that the test computes, for three months. The first month is pruned.
+// The other two months have corrections.
 func TestModelsOfPruned(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

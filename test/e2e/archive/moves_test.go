@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestMoves compares the command moves and the view board_events with randomly drawn histories, in databases
-// and in a Prometheus.
+// TestMoves compares the command moves and the view board_events with random histories, in databases and in a
+// Prometheus.
 func TestMoves(t *testing.T) {
 	const seeds = 4
 	group := program.OpenFor(t)
@@ -41,7 +41,6 @@ func TestMoves(t *testing.T) {
 	checkMoves(t, "Prometheus", p, "--store.url="+serve(t, group, "moves", p.Record(), "").URL())
 }
 
-// checkMoves compares the answer of the command moves with the events that were drawn for the second day and later.
 func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	t.Helper()
 	begin := p.Start.Add(24 * time.Hour)
@@ -65,9 +64,9 @@ func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	}
 }
 
-// checkEvents compares the events of the view with the drawn events. If a node sends no samples, the view contains a
-// row for each of its boards instead of one row for all boards. The view also contains an event "replaced" for the next
-// board.
+// checkEvents compares the events of the view with the expected events. For a node without samples, the view contains a
+// row for each of its boards instead of one row. For a replaced board, the view also contains an event "replaced" at
+// the next board.
 func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 	t.Helper()
 	var want []string

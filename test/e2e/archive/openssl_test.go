@@ -30,7 +30,6 @@ func openssl(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// keys creates the keys chain.pem and public.pem in a folder.
 func keys(t *testing.T, dir string) {
 	t.Helper()
 	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")
@@ -48,7 +47,7 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 }
 
 // TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes, and that
-// the signature of a statement covers its payload. The keys also come from openssl.
+// the signature of a statement covers its payload. openssl also creates the keys.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	keys(t, dir)
@@ -81,7 +80,6 @@ func TestOpenSSL(t *testing.T) {
 	opensslVerifies(t, dir, fmt.Sprintf("DSSEv1 %d %s %d %s", len(signed.PayloadType), signed.PayloadType, len(payload), payload), signed.Signatures[0].Sig)
 }
 
-// entryVerifies checks the signature, the hash and the key id of the chain's second entry with openssl.
 func entryVerifies(t *testing.T, dir, previous string, e table.Entry) {
 	t.Helper()
 	const moment = "2006-01-02T15:04:05.000Z"

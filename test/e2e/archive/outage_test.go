@@ -18,11 +18,11 @@ import (
 
 var outage = flag.Duration("outage", time.Second, "time for which the database is down in TestDatabaseOutage; make e2e-outage uses an hour")
 
-// After a failure of a sink, the archive needs at most this time to retry and to file the missing hours.
+// After a failure of a sink, the archive retries and writes the missing hours within this time.
 const maxRetry = 6 * time.Minute
 
-// TestDatabaseOutage checks a database that is killed while the archive runs and stays down for a while. After the
-// outage, the database must contain all hours, with the same rows as a folder and as a database without an outage.
+// TestDatabaseOutage kills a database while the archive runs. After the outage, the database must contain the same rows
+// as a folder and as a database without an outage.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	const past = 48
@@ -30,8 +30,8 @@ func TestDatabaseOutage(t *testing.T) {
 	from := end.Add(-past * time.Hour)
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, from, 9, 4, "cluster", "east")
-	// The store also contains samples for the duration of the outage, which the archive does not query before their
-	// time has come.
+	// The store also contains samples for the duration of the outage. The archive does not query them yet, because
+	// their timestamps are in the future.
 	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
 	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
 	url, db := database.create(t, "gpuledger")
@@ -75,8 +75,8 @@ func filedHours(t *testing.T, db query) []string {
 	return db.rows(t, "select hour, revision, digest, gpus, charges, energy_mj from hours order by hour")
 }
 
-// undisturbedRows compares the rows of a database with the folder of the run, and with a folder that is filed now
-// without an outage.
+// undisturbedRows compares the database with the folder of the same run, and with a folder that is written now, without
+// an outage.
 func undisturbedRows(t *testing.T, db query, folder string, from time.Time, store string) {
 	t.Helper()
 	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)
@@ -92,7 +92,7 @@ func undisturbedRows(t *testing.T, db query, folder string, from time.Time, stor
 	if diff := cmp.Diff(manifest, filedHours(t, db)); diff != "" {
 		t.Errorf("hours (-undisturbed +database):\n%s", diff)
 	}
-	// Hours after the undisturbed run may be only in the folder of the run.
+	// The folder of the run may contain hours that ended after the undisturbed run.
 	if diff := cmp.Diff(rows(t, undisturbed, "charges"), rows(t, folder, "charges")[:len(rows(t, undisturbed, "charges"))]); diff != "" {
 		t.Errorf("charges (-undisturbed +folder):\n%s", diff)
 	}

@@ -30,7 +30,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// These flags set the size of the books in TestPagesMemory.
 var (
 	pagesGPUs  = flag.Int("pages.gpus", 0, "number of GPUs in TestPagesMemory; 0 skips the test")
 	pagesDays  = flag.Int("pages.days", 31, "number of days in TestPagesMemory")
@@ -38,7 +37,7 @@ var (
 	pagesBooks = flag.String("pages.books", "", "folder for the books of TestPagesMemory, empty for a temporary folder")
 )
 
-// The server of the pages may use at most this resident memory, in bytes.
+// maxPages is the limit for the resident memory of the command serve, in bytes.
 const maxPages = 256 << 20
 
 const (
@@ -49,8 +48,8 @@ const (
 	pageWait = 2 * time.Minute
 )
 
-// fleetHour returns an hour of a fleet. Each node has eight GPUs. One pod uses these eight GPUs for twelve hours. Every
-// tenth node is idle.
+// fleetHour returns the rows of one hour. Each node has eight GPUs, and one pod uses all of them for twelve hours.
+// Every tenth node is idle.
 func fleetHour(gpus, n int) *table.Hour {
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Hour)
 	h := &table.Hour{Cluster: "east", Start: start}
@@ -84,8 +83,8 @@ func serial(i int) string { return fmt.Sprintf("16539240%05d", i) }
 
 type pagesBook struct {
 	name string
-	// open opens the sink. It returns the sink's flag for the command serve, and a function that copies the first
-	// day to the other days.
+	// open returns the sink, the flag of the command serve for this sink, and a function that copies the first day to
+	// the other days.
 	open func(t *testing.T, dir string) (sink closer, flag string, repeat func())
 }
 
@@ -120,8 +119,8 @@ func pagesKinds() []pagesBook {
 	}
 }
 
-// repeatDays copies the rows of the first day of a database to the other days, with other pods. moment is an SQL
-// expression that adds days to a time, and date is an SQL expression that adds days to a date.
+// repeatDays gives the copied rows other pods. moment is an SQL expression that adds days to a time, and date is an SQL
+// expression that adds days to a date.
 func repeatDays(t *testing.T, db query, moment, date string) {
 	t.Helper()
 	for day := 1; day < *pagesDays; day++ {
@@ -151,7 +150,6 @@ func repeatDays(t *testing.T, db query, moment, date string) {
 	}
 }
 
-// repeatFiles copies the files of the first day to the other days, with other pods.
 func repeatFiles(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*", "date=2026-10-01", "*.csv"))
@@ -170,7 +168,6 @@ func repeatFiles(t *testing.T, dir string) {
 	}
 }
 
-// fileMonth files the first day in the sink, and copies this day to the other days of the month.
 func fileMonth(t *testing.T, sink closer, repeat func()) {
 	t.Helper()
 	began := time.Now()
@@ -194,9 +191,8 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 }
 
 type measuredPage struct {
-	path string
-	body string // body of a search; empty for other pages
-	// statuses contains the valid statuses. If it is empty, only http.StatusOK is valid.
+	path     string
+	body     string // body of a search; empty for other pages
 	statuses []int
 }
 
@@ -220,7 +216,7 @@ func measuredPages() (all []measuredPage) {
 	)
 }
 
-// visit reads the page, and describes the status and the size of the response. An invalid status is an error.
+// visit describes the status and the size of the response. It returns an error for an invalid status.
 func (p measuredPage) visit(ctx context.Context, base string) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
@@ -249,7 +245,7 @@ func (p measuredPage) visit(ctx context.Context, base string) (text string, err 
 	return fmt.Sprintf("%d, %d kB", response.StatusCode, n>>10), err
 }
 
-// peak returns the highest resident memory of a process since the last reset of VmHWM, in bytes.
+// peak returns the maximum resident memory since VmHWM was reset, in bytes.
 func peak(t *testing.T, pid int) uint64 {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
@@ -259,7 +255,7 @@ func peak(t *testing.T, pid int) uint64 {
 	return status.VmHWM
 }
 
-// TestPagesMemory prints how much memory and time each page about a month needs.
+// TestPagesMemory prints the memory and time that each page needs for a month.
 func TestPagesMemory(t *testing.T) {
 	if *pagesGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-web runs it")

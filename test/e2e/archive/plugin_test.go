@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPlugin checks that kubectl runs the plugin, and that completion suggests its questions and flags.
+// TestPlugin runs the program as a plugin of kubectl, and completes its commands and flags.
 func TestPlugin(t *testing.T) {
 	kubectl := filepath.Join(programs(t, "GPULEDGER_E2E_KUBECTL"), "kubectl")
 	dir := t.TempDir()

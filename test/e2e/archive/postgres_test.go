@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// startPostgres starts a PostgreSQL.
 func startPostgres(t *testing.T) *server {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")

@@ -20,13 +20,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// statementsByMonth is a query that adds up charges and corrections without a view.
 const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) from (
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
 
-// testOrder checks that the answers from databases do not depend on earlier calls. The test in package books runs all
-// calls, with SQLite.
+// testOrder checks that answers from databases do not depend on earlier calls. A test in package books checks all calls
+// with SQLite.
 func testOrder(t *testing.T, kind databases, server *server) {
 	url, _ := server.create(t, "ordered")
 	sink, err := kind.sink(t.Context(), url)
@@ -89,8 +88,8 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks the case that an administrator removes the rows of hours before the archive prunes the hours. The
-// hours must be marked as hours without sums.
+// testDropped checks the case that an administrator deletes the rows of hours before the archive prunes them. The
+// archive cannot compute the sums of these hours, so it must mark them.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")
@@ -127,8 +126,8 @@ func testDropped(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestPartitions checks the partitions in PostgreSQL. Events from many months must create only a few partitions. If a
-// partition for a month is created later, the rows of the month must move into the partition.
+// TestPartitions checks that events from many months create only a few partitions in PostgreSQL. If a partition for a
+// month is created later, the rows of the month must move into it.
 func TestPartitions(t *testing.T) {
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")
@@ -197,7 +196,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// testPruneConcurrent checks that hours are charged only once, even if they are filed while their month is pruned.
+// testPruneConcurrent checks that hours are charged once, even if they are written while their month is pruned.
 func testPruneConcurrent(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "pruned")
 	month := table.Month(sinktest.Noon)

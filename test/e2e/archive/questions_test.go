@@ -27,7 +27,7 @@ const page = "../../../docs/archive.md"
 
 const kilowattHour = 3_600_000_000
 
-// november is the start of the example. The example covers two days and starts with four boards.
+// november is the start of the example, which covers two days and starts with four boards.
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // example returns the n-th hour of the example.
@@ -68,7 +68,6 @@ func example(n int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// charge adds a charge for a GPU, and returns the charged energy.
 func charge(h *table.Hour, g *table.GPU, n int) int64 {
 	const second = 1000
 	c := table.Charge{Node: g.Node, UUID: g.UUID, Serial: g.Serial}
@@ -97,7 +96,6 @@ func charge(h *table.Hour, g *table.GPU, n int) int64 {
 
 func training(n int) bool { return 8 <= n && n < 18 }
 
-// own adds the pods and the workloads that own them.
 func own(h *table.Hour, n int) {
 	gpu := map[string]int64{"nvidia.com/gpu": 1}
 	h.Pods = []table.Pod{{
@@ -122,8 +120,8 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example except for one hour. It also files a correction of hour 12: the pod on gpu-1 used a
-// tenth of a kilowatt-hour less than was filed first.
+// fileExample omits one hour of the example. It also writes a correction of hour 12: the pod on gpu-1 used a tenth of a
+// kilowatt-hour less than in the first version.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()
 	for n := range 48 {
@@ -141,7 +139,6 @@ func fileExample(t *testing.T, sink sinktest.Sink) {
 	check(t, sink.Correct(t.Context(), h))
 }
 
-// eventsOfExample returns the events of a pod in the example.
 func eventsOfExample() []event.Event {
 	of := func(minutes int, node, kind, id, details string) event.Event {
 		return event.Event{
@@ -167,19 +164,17 @@ func eventsOfExample() []event.Event {
 	}
 }
 
-// other returns the same event for the other pod of the workload.
 func other(e event.Event) event.Event {
 	e.ID, e.Pod, e.PodUID = "pod-gpu-1"+strings.TrimPrefix(e.ID, "pod-gpu-2"), "train-gpu-1", "pod-gpu-1"
 	return e
 }
 
-// question is a documented statement with its answer.
+// question is a documented SQL statement with its answer.
 type question struct {
 	text, title, sql string
 	answer           []string
 }
 
-// paragraph formats the question as on the page.
 func (q question) paragraph() string {
 	lines := []string{"-- " + q.title, strings.TrimSpace(q.sql)}
 	for _, answer := range q.answer {
@@ -188,8 +183,8 @@ func (q question) paragraph() string {
 	return strings.Join(lines, "\n")
 }
 
-// questions returns the statements on the page. Each statement is a paragraph in an SQL block: comments with the
-// question, the statement, and the lines of the answer, which begin with "-->".
+// Each statement is a paragraph in an SQL block: comments with the question, the statement, and the lines of the
+// answer, which begin with "-->".
 func questions(t *testing.T, text string) (all []question) {
 	t.Helper()
 	for i, block := range strings.Split(text, "```") {
@@ -215,8 +210,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains queries on the views for former users of gpuid and Primus-Lens. These views have the same columns as
-// in those two programs.
+// older contains queries for former users of gpuid and Primus-Lens. The queried views have the same columns as in these
+// programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -252,8 +247,8 @@ var older = []question{
 	}},
 }
 
-// TestQuestions checks the documented statements and answers with both databases, and that the views of both
-// databases contain the same rows.
+// TestQuestions runs the documented statements on both databases. The views of both databases must contain the same
+// rows.
 func TestQuestions(t *testing.T) {
 	text, err := os.ReadFile(page)
 	check(t, err)
@@ -314,8 +309,8 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows of all views with the rows that the previous database returned, and stores them for
-// the next database.
+// compareViews compares the rows with the rows of the previous database in views, and stores them for the next
+// database.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{
@@ -336,8 +331,8 @@ func compareViews(t *testing.T, name string, db query, views map[string][]string
 	}
 }
 
-// testPlacements checks the stays of a board with an attribute that becomes known later, with moves, an absence and two
-// places in an hour, and in another cluster.
+// testPlacements checks the view placements. Boards move, are absent, are in two nodes within an hour, are in two
+// clusters, and have an attribute that becomes known later.
 func testPlacements(t *testing.T, kind databases, server *server) {
 	at := func(hour int, minutes ...int) (first, last time.Time) {
 		start := november.Add(time.Duration(hour) * time.Hour)
@@ -393,7 +388,8 @@ func testPlacements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testModule checks that a board with two GPUs has one reading per hour, because gpuid's unique key permits only one.
+// testModule checks that the view serials has one row per hour for a board with two GPUs, because gpuid's unique key
+// permits only one.
 func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
 	h := sinktest.Hour(began, 7)

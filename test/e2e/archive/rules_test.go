@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestAskRules checks that statements from recording rules contain the same amounts and costs as statements
-// from samples, both for pods and for units.
+// TestAskRules compares statements from recording rules with statements from samples, for pods and for units.
 func TestAskRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestRun starts two replicas of the command run. Both replicas must file the same hours in a database and in a folder,
-// although only one replica can lock the folder. After the signal, each must end within a second.
+// TestRun starts two replicas of the command run. Both must write the same hours to a database and to a folder,
+// although only one can lock the folder. After SIGTERM, each must end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	}
 	first, page := start("first")
 	second, other := start("second")
-	// The last hour may or may not be filed, because it is read some minutes after its end.
+	// The last hour may be missing, because the archive reads it some minutes after its end.
 	newest := func(page, sink string) float64 {
 		return metric(t, page, `gpuledger_archive_newest_hour_timestamp_seconds{cluster="east",sink="`+sink+`"}`)
 	}

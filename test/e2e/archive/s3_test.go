@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bucket starts an S3 gateway with the empty bucket "assets", and sets the credentials in the environment. It returns
-// the folder with the bucket's objects, and the bucket's URL.
+// bucket starts an S3 gateway with the empty bucket "assets", and sets the credentials in the environment. folder
+// contains the objects.
 func bucket(t *testing.T, group *program.Group) (folder, url string) {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "archive")
@@ -47,8 +47,8 @@ func bucket(t *testing.T, group *program.Group) (folder, url string) {
 }
 
 // TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. In one case, the archive is
-// killed at random times. In another case, three programs file hours of the same day at the same time, and two of them
-// file the same hours.
+// killed at random times. In another case, three programs write hours of the same day at the same time, and two of them
+// write the same hours.
 func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)
@@ -107,7 +107,6 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// TestS3Sink runs the acceptance test of sinks on a real store.
 func TestS3Sink(t *testing.T) {
 	objects, endpoint := bucket(t, program.OpenFor(t))
 	n := 0

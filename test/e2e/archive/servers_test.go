@@ -19,14 +19,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Environment variables with the folders of the servers' programs.
+// These environment variables contain the folders of the servers' programs.
 const (
 	oldestEnv   = "GPULEDGER_E2E_PROMETHEUS_OLDEST"
 	thanosEnv   = "GPULEDGER_E2E_THANOS"
 	victoriaEnv = "GPULEDGER_E2E_VICTORIA"
 )
 
-// programs returns the value of an environment variable, which names a folder of programs.
 func programs(t *testing.T, env string) string {
 	t.Helper()
 	dir := os.Getenv(env)
@@ -36,7 +35,6 @@ func programs(t *testing.T, env string) string {
 	return dir
 }
 
-// serve starts a Prometheus with the samples of a store.
 func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
 	t.Helper()
 	server := loaded(t, prometheus.Env, group, name, s.OpenMetrics())
@@ -44,8 +42,7 @@ func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, c
 	return started(t, server)
 }
 
-// loaded returns a Prometheus with samples that is not started yet. An environment variable names the folder of its
-// programs.
+// loaded returns a Prometheus that contains the samples and is not started yet. env names the folder of its programs.
 func loaded(t *testing.T, env string, group *program.Group, name string, samples []byte) prometheus.Server {
 	t.Helper()
 	server := prometheus.Server{
@@ -63,7 +60,6 @@ func started(t *testing.T, server prometheus.Server) prometheus.Server {
 	return server
 }
 
-// thanos starts components of Thanos.
 type thanos struct {
 	t     *testing.T
 	group *program.Group
@@ -71,7 +67,6 @@ type thanos struct {
 
 func (n thanos) path() string { return filepath.Join(programs(n.t, thanosEnv), "thanos") }
 
-// component starts a component and waits until it is ready.
 func (n thanos) component(name, kind string, args ...string) (p *program.Program, grpc, url string) {
 	n.t.Helper()
 	http, grpc := program.AddressFor(n.t), program.AddressFor(n.t)
@@ -81,14 +76,13 @@ func (n thanos) component(name, kind string, args ...string) (p *program.Program
 	return p, grpc, "http://" + http
 }
 
-// sidecar starts the sidecar of a Prometheus.
 func (n thanos) sidecar(s prometheus.Server) (*program.Program, string) {
 	n.t.Helper()
 	p, grpc, _ := n.component("sidecar-"+s.Name, "sidecar", "--prometheus.url="+s.URL(), "--tsdb.path="+n.group.Path(s.Name))
 	return p, grpc
 }
 
-// query starts a Thanos Query for components and waits until the Thanos Query has found the components.
+// query waits until the Thanos Query has found all endpoints.
 func (n thanos) query(endpoints []string, args ...string) string {
 	n.t.Helper()
 	for _, grpc := range endpoints {
@@ -100,7 +94,6 @@ func (n thanos) query(endpoints []string, args ...string) string {
 	return url
 }
 
-// found returns an error unless the Thanos Query at the URL has found the given number of components.
 func (n thanos) found(url string, want int) error {
 	var stores struct {
 		Data map[string][]struct{ LastError any }
@@ -122,7 +115,7 @@ func (n thanos) found(url string, want int) error {
 	return nil
 }
 
-// get requests a page, and decodes its JSON unless into is nil.
+// get decodes the JSON unless into is nil.
 func get(ctx context.Context, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -139,7 +132,7 @@ func get(ctx context.Context, url string, into any) error {
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// bucket is a folder that Thanos uses as an object store.
+// bucket returns the flag for a folder that Thanos uses as an object store.
 func (n thanos) bucket() string {
 	path := n.group.Path("bucket")
 	check(n.t, os.MkdirAll(path, 0o755))
@@ -153,7 +146,6 @@ func (n thanos) start(command string, args ...string) *program.Program {
 	return p
 }
 
-// victoria starts a VictoriaMetrics or a vmagent.
 func victoria(t *testing.T, group *program.Group, kind, address string, args ...string) *program.Program {
 	t.Helper()
 	p, err := group.Start(kind, filepath.Join(programs(t, victoriaEnv), kind), append([]string{"-httpListenAddr=" + address}, args...)...)
@@ -162,7 +154,6 @@ func victoria(t *testing.T, group *program.Group, kind, address string, args ...
 	return p
 }
 
-// insert sends the samples of a store to a VictoriaMetrics or a vmagent.
 func insert(t *testing.T, url string, s *foldtest.Store, from, until time.Time) {
 	t.Helper()
 	response, err := http.Post(url+"/api/v1/import/prometheus", "text/plain", strings.NewReader(s.Exposition(from, until)))
@@ -173,7 +164,6 @@ func insert(t *testing.T, url string, s *foldtest.Store, from, until time.Time) 
 	}
 }
 
-// count returns the number of samples that a selector matches.
 func count(t *testing.T, url, selector string, after, until time.Time) int {
 	t.Helper()
 	found, err := prometheus.Query(t.Context(), url, fmt.Sprintf("sum(count_over_time(%s[%ds]))", selector, int(until.Sub(after).Seconds())), until)

@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hotAMD returns the machine of the scenario "mi300x" with a board whose memory fails. From 10 s on, the board has a
-// correctable error every 10 s. After three minutes, the board has an uncorrectable error, and the driver retires eight
-// pages. After 10 minutes, it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From
-// minute 14 to minute 26, heat limits the board's clocks for half of the time.
+// hotAMD returns the scenario "mi300x" with a board whose memory fails. From 10 s on, the board has a correctable error
+// every 10 s. After three minutes, the board has an uncorrectable error, and the driver retires eight pages. After 10
+// minutes, it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From minute 14 to
+// minute 26, heat limits the board's clocks for half of the time.
 func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 	t.Helper()
 	sc, err := simnode.Lookup("mi300x")
@@ -38,8 +38,9 @@ func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 	return sc, sc.GPUs[5]
 }
 
-// TestReportOfAMD checks the report about an AMD board with errors, retired pages and limited clocks. The exporter reads the simulated files of
-// the driver, Prometheus keeps its record, and the archive files the hours. The expected numbers follow from the rates of hotAMD.
+// TestReportOfAMD checks the report about an AMD board with errors, retired pages and limited clocks. The exporter
+// reads simulated files of the driver, Prometheus stores the scrapes, and the archive reads them. The expected numbers
+// follow from the rates of hotAMD.
 func TestReportOfAMD(t *testing.T) {
 	sc, board := hotAMD(t)
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -50,8 +51,8 @@ func TestReportOfAMD(t *testing.T) {
 	server, folder := p.serve(noon), filepath.Join(t.TempDir(), "archive")
 	succeed(t, "once", "--log.format=json", "--folder="+folder, "--folder.format=csv", "--store.url="+server,
 		"--from="+noon.Add(-time.Hour).Format(time.RFC3339), "--until="+noon.Add(time.Hour).Format(time.RFC3339))
-	// Heat limits the clocks for half of twelve minutes, which is a tenth of an hour. The last error occurs at the time
-	// of the last reading, so this reading does not include it.
+	// Heat limits the clocks for half of twelve minutes, which is a tenth of an hour. The last error occurs after the
+	// last reading of the driver.
 	want := "| UNCORRECTABLE | CORRECTABLE | RETIRED PAGES | REPLAYS | HOT HOURS |\n|---|---|---|---|---|\n| 4 | 179 | 8 | 0 | 0.10 |"
 	for _, books := range []string{"--books=" + folder, "--store.url=" + server} {
 		a := ask(t, "report", board.Serial, "--to=2026-03-01T13:00", books)

@@ -29,8 +29,8 @@ import (
 	prom "github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// patient contains a simulated node with an exporter, on a simulated clock, and the samples of the exporter's record.
-// The exporter reads the driver once per interval. A minute is a multiple of the interval.
+// patient contains a simulated node with an exporter, on a simulated clock, and its scrapes. The exporter reads the
+// driver once per interval. A minute is a multiple of the interval.
 type patient struct {
 	t        *testing.T
 	interval time.Duration
@@ -79,7 +79,6 @@ func (p *patient) advance(by time.Duration) {
 	p.now.Wall, p.now.Boot = p.now.Wall.Add(by), p.now.Boot+by
 }
 
-// truth returns the true health of a GPU from the newest row of the simulation's truth.
 func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	p.t.Helper()
 	rows, err := simnode.ReadTruth(filepath.Join(p.dir, "truth.json"))
@@ -87,8 +86,7 @@ func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	return rows[len(rows)-1].GPU(uuid).Health
 }
 
-// tick makes the exporter read the node. Before the clock advances, tick waits until the XID errors of a GPU have
-// arrived.
+// Before tick advances the clock, it waits until the exporter has received the XID errors, which arrive asynchronously.
 func (p *patient) tick(uuid string) {
 	p.t.Helper()
 	want := int64(0)
@@ -113,7 +111,7 @@ func (p *patient) tick(uuid string) {
 	p.t.Fatalf("fewer than %d XID errors within 5 minutes", want)
 }
 
-// run scrapes the record of a node every minute until the given time, with the labels of the shipped scrape configuration.
+// run scrapes every minute, with the labels of the shipped scrape configuration.
 func (p *patient) run(node, uuid string, until time.Time) {
 	p.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -139,14 +137,12 @@ func (p *patient) run(node, uuid string, until time.Time) {
 	}
 }
 
-// step advances the clock and the node by an interval.
 func (p *patient) step() {
 	p.t.Helper()
 	p.advance(p.interval)
 	check(p.t, p.world.Step(p.now))
 }
 
-// spareOf returns a scenario in which a healthy board from another machine has replaced the sick board.
 func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	t.Helper()
 	spare, err := sc.On(simnode.Machine{Boot: 1, Boards: map[int]simnode.Board{1: {Machine: 9, Position: 1}}})
@@ -155,10 +151,10 @@ func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	return spare
 }
 
-// Numbers of errors in the scenario "sick", calculated from its rates. Correctable errors occur every 10 s from 10 s
-// on. Uncorrectable errors occur at minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has three CRC errors
-// per second from minute 1 on, a replay every 20 s from minute 2 on, and a recovery every minute from minute 8 on. The
-// board is lost at minute 22. The scenario begins ten minutes before an hour.
+// These are the numbers of errors in the scenario "sick", calculated from its rates. Correctable errors occur every 10
+// s from 10 s on. Uncorrectable errors occur at minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has
+// three CRC errors per second from minute 1 on, a replay every 20 s from minute 2 on, and a recovery every minute from
+// minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before a full hour.
 var (
 	sickTotal = map[string]int64{"uncorrectable": 4 + 1, "lifetime_uncorrectable": 5, "correctable": 131, "low_memory_banks": 1, "pcie_replays": 0, "nvlink_errors": 3*1260 + 60 + 14}
 	sickHours = map[string][2]string{
@@ -168,9 +164,9 @@ var (
 	}
 )
 
-// TestTrace traces the board of the scenario "sick" from its first error to its replacement, with the commands in
-// docs/health.md. The exporter reads the simulated driver, Prometheus keeps its record and evaluates the recording
-// rules, and the archive files the hours.
+// TestTrace follows the board of the scenario "sick" from its first error to its replacement, with the commands in
+// docs/health.md. The exporter reads the simulated driver, Prometheus stores the scrapes and evaluates the recording
+// rules, and the archive reads them.
 func TestTrace(t *testing.T) {
 	library, err := fakes.Compile(t.TempDir())
 	check(t, err)
@@ -215,7 +211,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// serve starts a Prometheus with the record and the results of the recording rules, and returns its address.
+// serve also loads the results of the recording rules.
 func (p *patient) serve(noon time.Time) string {
 	server := loaded(p.t, prom.Env, program.OpenFor(p.t), "store", p.store.OpenMetrics())
 	for _, file := range []string{"placement.yaml", "energy.yaml"} {
@@ -224,7 +220,6 @@ func (p *patient) serve(noon time.Time) string {
 	return started(p.t, server).URL()
 }
 
-// checkRules checks that the recording rules count the loss of the board and each of its XID errors once.
 func checkRules(t *testing.T, server string, board simnode.GPU, noon time.Time) {
 	t.Helper()
 	for query, want := range map[string]prom.Answer{
@@ -242,8 +237,7 @@ func checkRules(t *testing.T, server string, board simnode.GPU, noon time.Time) 
 	}
 }
 
-// checkHours checks the filed hours of the board. They must contain the errors of the scenario before and
-// after the full hour.
+// The full hour divides the scenario, so its errors are in two hours.
 func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	t.Helper()
 	got := make(map[string][2]string)
@@ -268,15 +262,16 @@ func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	}
 }
 
-// afterwards is a shell function for the commands. It sets their time to shortly after the replacement of the board.
+// afterwards is a shell function for the documented commands. It sets their time to shortly after the replacement of
+// the board.
 const afterwards = `gpuledger-archive() {
 	case $1 in where) set -- "$@" --at=2026-03-01T15:00 ;; *) set -- "$@" --to=2026-03-01T15:00 ;; esac
 	command gpuledger-archive "$@"
 }
 `
 
-// documentedTrace runs the commands in docs/health.md, and compares their output with the page. If -update is set, it
-// writes the output to the page. Notices are not compared, because they differ between kinds of books.
+// If -update is set, documentedTrace writes the output to the page. It compares notices only if notices is set, because
+// they differ between the archive and Prometheus.
 func documentedTrace(t *testing.T, env []string, notices bool) {
 	t.Helper()
 	const file, heading = "../../../docs/health.md", "## Trace a board that fails slowly"

@@ -14,11 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// textTime matches a time in the form in which an SQLite file stores it.
 var textTime = regexp.MustCompile(`(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{3}Z`)
 
-// openFile returns a function that queries an SQLite file without the archive's code. Times are returned without
-// seconds, as for other databases.
+// openFile queries an SQLite file without the archive's code. It omits the seconds of times, as for other databases.
 func openFile(t *testing.T, path string) query {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -34,7 +32,7 @@ func openFile(t *testing.T, path string) query {
 }
 
 // TestSQLite checks that an SQLite file contains the same hours as a folder, even if the archive is killed at random
-// times. It also checks the rows of the file's views.
+// times.
 func TestSQLite(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")

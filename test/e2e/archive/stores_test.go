@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestStores checks that the archive writes the same files from all stores: two versions of Prometheus
-// (without external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that the
-// archive reads it in shards.
+// TestStores checks that the archive writes the same files from all stores: two versions of Prometheus (without
+// external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that the archive divides
+// its queries into shards.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

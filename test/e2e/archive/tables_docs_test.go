@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 )
 
-// exampleSinks files the documented example in a folder of Parquet files and in an SQLite file, both with the name
+// exampleSinks writes the documented example to a folder of Parquet files and to an SQLite file, both with the name
 // archive.
 func exampleSinks(t *testing.T) (dir string) {
 	t.Helper()
@@ -37,8 +37,8 @@ func exampleSinks(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestDocumentedDuckDB runs the statements in docs/tables.md on the example, and compares the answers with the answers
-// to the same questions in docs/archive.md.
+// TestDocumentedDuckDB runs the statements in docs/tables.md, and compares the answers with the answers to the same
+// questions in docs/archive.md.
 func TestDocumentedDuckDB(t *testing.T) {
 	dir := exampleSinks(t)
 	want := make(map[string][]string)
@@ -69,7 +69,6 @@ var (
 	polars    = flag.String("polars", "", "folder with the npm package of Polars, to run the program for Polars in docs/tables.md")
 )
 
-// TestPandas runs the pandas program from docs/tables.md on the example.
 func TestPandas(t *testing.T) {
 	if !*runPandas {
 		t.Skip("make e2e-pandas runs it, with Debian's python3-pandas")
@@ -77,7 +76,6 @@ func TestPandas(t *testing.T) {
 	checkTeams(t, exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", documentedProgram(t, "python")))
 }
 
-// TestPolars runs the Polars program from docs/tables.md on the example.
 func TestPolars(t *testing.T) {
 	if *polars == "" {
 		t.Skip("make e2e-polars runs it, with the npm package of Polars")
@@ -87,7 +85,6 @@ func TestPolars(t *testing.T) {
 	checkTeams(t, c)
 }
 
-// documentedProgram returns the program in a given language from docs/tables.md.
 func documentedProgram(t *testing.T, language string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(text(t, "../../../docs/tables.md"))
@@ -98,7 +95,7 @@ func documentedProgram(t *testing.T, language string) string {
 }
 
 // checkTeams runs a program in the folder of the example. After a heading, the program prints lines with the columns
-// team, reason, energy_mj and gpu_ms. checkTeams compares these lines with the rounded answer in docs/archive.md.
+// team, reason, energy_mj and gpu_ms. They must equal the rounded answer in docs/archive.md.
 func checkTeams(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	c.Dir = exampleSinks(t)

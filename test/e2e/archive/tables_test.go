@@ -19,10 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// benchCharges is the size of the history in TestTables, in thousands of charges.
 var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables; also the number of hours; 0 skips the test")
 
-// maxAnswer is the time limit for a documented question.
 const maxAnswer = 2 * time.Second
 
 // historyFrom and historyUntil limit the history in TestTables.
@@ -30,19 +28,17 @@ const maxAnswer = 2 * time.Second
 //go:embed testdata/charges.sql
 var manyCharges string
 
-// scanned matches the tables and views that a plan reads. dated matches the partition of a month.
+// scanned matches the tables and views in a query plan. dated matches the partition of a month.
 var (
 	scanned = regexp.MustCompile(`(\w+) on (\w+)`)
 	dated   = regexp.MustCompile(`_(20\d\d_\d\d|default)\b`)
 )
 
-// documented returns the questions on the page.
 func documented(t *testing.T) []question {
 	t.Helper()
 	return questions(t, text(t, page))
 }
 
-// partitions returns the partitions that a question reads, sorted.
 func partitions(t *testing.T, db query, sql string) (read []string) {
 	t.Helper()
 	for _, line := range db.rows(t, "explain (analyze, costs off, timing off, summary off) "+strings.TrimSuffix(strings.TrimSpace(sql), ";")) {
@@ -54,7 +50,7 @@ func partitions(t *testing.T, db query, sql string) (read []string) {
 	return slices.Compact(read)
 }
 
-// TestPruning checks that PostgreSQL reads only the partitions of the month in a documented question.
+// TestPruning checks that a documented question about a month reads only the partitions of this month in PostgreSQL.
 func TestPruning(t *testing.T) {
 	url, db := startPostgres(t).create(t, "gpuledger")
 	sink, err := database.Postgres.Open(t.Context(), url, "")
@@ -105,8 +101,8 @@ commit;
 	}
 }
 
-// TestTables measures how long PostgreSQL, with its default settings, takes to answer the documented questions from a
-// large archive.
+// TestTables measures how long PostgreSQL takes to answer the documented questions from a large archive, with its
+// default settings.
 func TestTables(t *testing.T) {
 	if *benchCharges == 0 {
 		t.Skip("this is a benchmark: make bench-tables runs it")
@@ -143,7 +139,7 @@ func TestTables(t *testing.T) {
 	timeCommands(t, "--books="+url)
 }
 
-// timeCommands prints the duration of commands that read three months from a database.
+// timeCommands prints the duration of commands that read three months.
 func timeCommands(t *testing.T, books string) {
 	t.Helper()
 	fmt.Print("\n| command | seconds |\n|---|---|\n")
@@ -163,7 +159,6 @@ func timeCommands(t *testing.T, books string) {
 	}
 }
 
-// scans returns the tables that a question reads, with the kind of scan.
 func scans(t *testing.T, db query, sql string) (all []string) {
 	t.Helper()
 	kind := regexp.MustCompile(`(Index Only|Index|Bitmap Heap|Seq) Scan (?:using \w+ |Backward using \w+ )?on (\w+)`)

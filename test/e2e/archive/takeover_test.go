@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gpuidTable creates gpuid's table as its README describes, with records from the day before the example. In these
-// records, boards are in the same machines as at the start of the example, and the spare board 105 is in another
-// cluster.
+// gpuidTable creates gpuid's table as in its README, with records from the day before the example. In these records,
+// boards are in the same machines as at the start of the example, but the spare board 105 is in another cluster.
 const gpuidTable = `create table public.gpu (
     id BIGSERIAL PRIMARY KEY,
     cluster VARCHAR(255) NOT NULL,
@@ -35,7 +34,7 @@ insert into public.gpu (cluster, node, machine, source, chassis, gpu, read_time)
 ('spares', 'gpu-9', 'i-2', 'gpu-operator/nvidia-device-plugin-c', 'unknown', '1653924023105', '2026-10-31T09:00:00Z');
 `
 
-// machined returns an hour of the example. In this hour, all nodes except gpu-3 have a machine id of a cloud provider.
+// machined returns the n-th hour of the example. All nodes except gpu-3 have a machine id of a cloud provider.
 func machined(n int) *table.Hour {
 	h := example(n)
 	for i := range h.GPUs {

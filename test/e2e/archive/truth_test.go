@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestTruth compares the truth of a simulated node with the archive that is filed from a real exporter and a real
+// TestTruth compares the truth of a simulated node with the archive of its scrapes, from a real exporter and a real
 // Prometheus. It uses the last 50 seconds of an hour, with a scrape every five seconds. Then it doubles a pod's charge,
 // and changes the sums for the GPU and the hour accordingly. The comparison must detect this change.
 func TestTruth(t *testing.T) {
@@ -58,7 +58,6 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// owned returns the energy in the row of a pod. It is 0 for the row of a GPU.
 func owned(row map[string]any) float64 {
 	if row["pod"] == nil {
 		return 0
@@ -80,7 +79,8 @@ func wrongOf(a answered) (text string) {
 	return text
 }
 
-// moveTruth shifts the times in a file of the truth to the times of the record, and returns the path of the new file.
+// moveTruth adds the difference of the clocks to the times in a file of the truth, and returns the path of the new
+// file.
 func moveTruth(t *testing.T, path string, by time.Duration) string {
 	t.Helper()
 	moved := regexp.MustCompile(`"time_unix_ns":(\d+)`).ReplaceAllStringFunc(text(t, path), func(field string) string {
@@ -94,7 +94,6 @@ func moveTruth(t *testing.T, path string, by time.Duration) string {
 	return rows
 }
 
-// addTo adds energy to the rows of a table that have the given values.
 func addTo(t *testing.T, folder, table string, of map[string]string, energy int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", "*.csv"))

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testFiledTwice files the same hours under two cluster names, and deletes the hours with one of the names by the
-// statements in docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion,
-// verify must accept the archive, and the archive must contain the rows with the other name.
+// testFiledTwice writes the same hours under two cluster names, and deletes one of them with the statements in
+// docs/dba.md. The command verify must report the duplicates before the deletion, and nothing after it. The rows with
+// the other cluster name must remain.
 func testFiledTwice(t *testing.T, kind databases, server *server) {
 	_, section, _ := strings.Cut(text(t, "../../../docs/dba.md"), "## Hours filed twice\n")
 	statements := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)

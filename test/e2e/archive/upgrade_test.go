@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
-// The earlier program files hours until the upgrade, which is six hours after the start of a month.
+// The earlier program writes the hours until the upgrade, which is six hours after the start of a month.
 var (
 	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
@@ -29,7 +29,6 @@ var (
 
 var months = []string{"2026-02", "2026-03"}
 
-// upgrading contains two versions of the program that file in the same archive.
 type upgrading struct {
 	earlier, now string // paths of the programs
 	store        string // flag for the store
@@ -43,7 +42,6 @@ func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink 
 	return string(out), err
 }
 
-// statement returns the rows of a month's statement by pod and board.
 func (u *upgrading) statement(t *testing.T, path, books, month string) []map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -63,8 +61,7 @@ func (u *upgrading) statement(t *testing.T, path, books, month string) []map[str
 	return answer.Rows
 }
 
-// equal compares the statements of both programs. The statement of this program must contain all rows of the earlier
-// program's statement, with all columns.
+// equal checks that this program's statement contains all rows and columns of the earlier program's statement.
 func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	t.Helper()
 	want, got := u.want[month], u.statement(t, u.now, books, month)
@@ -79,7 +76,6 @@ func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	}
 }
 
-// sorted returns rows as sorted strings.
 func sorted(rows []map[string]any) (all []string) {
 	for _, row := range rows {
 		text, _ := json.Marshal(row)
@@ -89,9 +85,8 @@ func sorted(rows []map[string]any) (all []string) {
 }
 
 // TestUpgrade checks that this program continues an archive of the earlier program. The statements for the month before
-// the upgrade and for the month of the upgrade must be identical to the statements of the earlier program. For this
-// comparison, the earlier program files all hours in a separate folder. The test also checks how the earlier program
-// behaves with the tables of this program.
+// the upgrade and for the month of the upgrade must equal the statements of the earlier program, which writes all hours
+// to a separate folder for this comparison. The test also checks how the earlier program behaves with the new tables.
 func TestUpgrade(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))
@@ -133,8 +128,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// run lets the earlier program file hours in a sink, and then this program file the later hours in the same sink. It
-// compares the statements before the migration, after the migration, and after the last hour.
+// run compares the statements before the migration, after the migration, and after the last hour.
 func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	t.Helper()
 	if out, err := u.file(t, u.earlier, opened, upgraded, sink...); err != nil {
@@ -153,7 +147,7 @@ func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	}
 }
 
-// refused checks that the earlier program refuses to file in tables of a newer version, but still reads them.
+// refused checks that the earlier program refuses to write to tables of a newer version, but still reads them.
 func (u *upgrading) refused(t *testing.T, books, sink string) {
 	t.Helper()
 	const reason = "install a newer gpuledger-archive"
@@ -167,8 +161,8 @@ func (u *upgrading) refused(t *testing.T, books, sink string) {
 	}
 }
 
-// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive exactly once, and that the
-// events of this reconciler reach the earlier archive exactly once.
+// TestUpgradeEvents checks the earlier reconciler with this archive, and this reconciler with the earlier archive. Each
+// event must arrive exactly once.
 func TestUpgradeEvents(t *testing.T) {
 	previous := upgrade.Previous(t)
 	w := newPods(t)
@@ -193,7 +187,7 @@ func TestUpgradeEvents(t *testing.T) {
 				"select detail::json->>'exit_code' from events where event = 'failure' and " + of:                                            {"137"},
 				"select distinct object::json->'spec'->'containers'->0->'resources'->'limits'->>'nvidia.com/gpu' from snapshots where " + of: {"8"},
 			} {
-				// Snapshots are filed after the events that [reconciler.awaitFiled] waits for.
+				// The archive writes snapshots after the events for which [reconciler.awaitFiled] waits.
 				await(t, time.Minute, func() error {
 					if diff := cmp.Diff(want, query.rows(t, text)); diff != "" {
 						return errors.New(diff)

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// witness is a server that keeps all checkpoints that it receives over TLS.
+// witness is a server that stores all checkpoints that it receives over TLS.
 type witness struct {
 	mu    sync.Mutex
 	lines string
@@ -44,7 +44,6 @@ func (w *witness) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.lines += string(text)
 }
 
-// newest returns the newest sequence number that the witness has for each sink and cluster.
 func (w *witness) newest(t *testing.T) map[string]int {
 	t.Helper()
 	w.mu.Lock()
@@ -61,7 +60,6 @@ func (w *witness) newest(t *testing.T) map[string]int {
 	return all
 }
 
-// witnessed contains the flags of the program: a store, a key and a witness.
 type witnessed struct {
 	*testing.T
 	*witness
@@ -69,7 +67,6 @@ type witnessed struct {
 	books           string // folder with the files of the test
 }
 
-// steadyFleet returns a store with the record of eight nodes with one GPU each, divided into two halves.
 func steadyFleet(from, until time.Time) *foldtest.Store {
 	s := foldtest.NewStore()
 	for at := from.Add(7 * time.Second); at.Before(until); at = at.Add(time.Minute) {
@@ -112,14 +109,12 @@ func newWitnessed(t *testing.T) *witnessed {
 	return w
 }
 
-// run runs a command of the program with the given CA file, and returns its output.
 func (w *witnessed) run(ca string, args ...string) (string, error) {
 	w.Helper()
 	out, err := exec.CommandContext(w.Context(), binary(), append(args, "--chain.http.config.file="+filepath.Join(w.dir, ca+".yaml"))...).CombinedOutput()
 	return string(out), err
 }
 
-// change runs a command that changes the chain, and checks the exit status.
 func (w *witnessed) change(status int, ca string, args ...string) string {
 	w.Helper()
 	out, err := w.run(ca, append(args, "--folder="+w.books, "--chain.key="+filepath.Join(w.dir, "chain.pem"), "--chain.publish="+w.url)...)
@@ -149,8 +144,8 @@ func (w *witnessed) expect(clusters ...string) {
 	}
 }
 
-// TestWitness checks that the program publishes the checkpoint of a chain over TLS immediately after each command that
-// changes the chain. If another CA has signed the server's certificate, the program must send nothing.
+// TestWitness checks that the program publishes the chain's checkpoint over TLS after each command that changes the
+// chain. If another CA has signed the server's certificate, the program must send nothing.
 func TestWitness(t *testing.T) {
 	w := newWitnessed(t)
 	file := []string{"once", "--store.url=" + w.store, "--from=2026-03-01T00", "--until=2026-03-01T05"}
@@ -179,9 +174,9 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessOfTwo checks the case in which one witness receives checkpoints from two archives whose sinks and clusters
-// have the same names. The error message must name this as a possible cause, besides an attack, and --chain.name must
-// separate the archives.
+// TestWitnessOfTwo sends checkpoints from two archives with equal names of sinks and clusters to one witness. The error
+// message must mention two archives as a possible cause, not only an attack. The flag --chain.name must separate the
+// archives.
 func TestWitnessOfTwo(t *testing.T) {
 	w := newWitnessed(t)
 	first, second := w.books, w.books+"-2"

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// subject is a history from the tests of the documented queries, with questions about this history.
+// subject is a history from the tests of the documented queries, with questions about it.
 type subject struct {
 	name      string
 	history   *worlds.History
@@ -32,7 +32,7 @@ type subject struct {
 	questions []string
 }
 
-// onWorlds returns the histories. The questions that do not name a board are listed for each history.
+// onWorlds lists the questions that do not name a board. Method all adds the questions about each board.
 func onWorlds() []subject {
 	random := rand.New(rand.NewPCG(3, 7))
 	boards := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
@@ -48,8 +48,8 @@ func onWorlds() []subject {
 }
 
 // TestAskWorlds checks that questions about boards have the same answers from a Prometheus that contains duplicates,
-// from PostgreSQL, and from Parquet files in a folder and in a bucket. It uses the histories from the tests of the
-// documented queries, with moves, swaps, gaps and restarts.
+// from PostgreSQL, and from Parquet files in a folder and in a bucket. In the histories, boards move and are swapped,
+// and samples have gaps and restarts.
 func TestAskWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -95,7 +95,6 @@ func TestAskWorlds(t *testing.T) {
 	}
 }
 
-// all returns the questions about a history.
 func (w subject) all() []string {
 	all := slices.Concat(w.questions, []string{
 		"moves --since=20d", "missing", "statement --by=serial --from=2026-03-01", "statement --by=node --from=2026-03-01", "verify --from=2026-03-01",
@@ -146,7 +145,8 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 
 // checkHolders checks that the holders in an hour according to the archive are the holders and past holders according
 // to Prometheus. In Prometheus, the past holders include owners that ended in the previous hour, because the exporters
-// still serve these owners. After the check, checkHolders removes all holders from the answers.
+// still serve them. Afterwards, checkHolders removes all holders from the answers, because other checks compare the
+// answers.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }
@@ -177,7 +177,7 @@ func checkHolders(t *testing.T, question string, answers map[string]any) {
 	}
 }
 
-// compareStays compares the stays of a board with the results of the documented queries about its places.
+// compareStays compares the command history with the documented queries about the nodes and slots of a board.
 func compareStays(t *testing.T, doc promdoc.Doc, store, serial string, end time.Time, sources map[string][]string) {
 	t.Helper()
 	rows := ask(t, append([]string{"history", serial, "--to=" + end.Format(time.RFC3339), "-o", "json"}, sources["Parquet"]...)...).Rows

@@ -27,8 +27,8 @@ var (
 	yearHours  = flag.Int("year.hours", 48, "number of hours in TestYear")
 )
 
-// steady returns a fleet and the flags for its hours. The samples of the fleet begin at the midnight before these
-// hours, and end one hour after them.
+// steady returns a fleet and the flags for its hours. The fleet's samples begin at the midnight before these hours, and
+// end one hour after them.
 func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	until := from.Add(time.Duration(hours) * time.Hour)
 	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{
@@ -36,8 +36,7 @@ func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	}
 }
 
-// TestSteady checks that the simulated store of TestYear returns the same data as a Prometheus with the same
-// samples.
+// TestSteady checks that the simulated store of TestYear returns the same data as a Prometheus.
 func TestSteady(t *testing.T) {
 	t.Parallel()
 	const hours = 4 // node 1 restarts at midnight
@@ -65,9 +64,8 @@ func energy(t *testing.T, folder string) int64 {
 	return sum(t, rows(t, folder, "hours"), "energy_mj")[""]
 }
 
-// TestYear files many hours of a fleet in a folder (two days of a small fleet by default) and prints the memory and the
-// processor time of the archive. The store is simulated, because a Prometheus would need as much processor time as the
-// archive.
+// TestYear prints the memory and the processor time of the archive for many hours of a fleet (two days of a small fleet
+// by default). The store is simulated, because a Prometheus would need as much processor time as the archive.
 func TestYear(t *testing.T) {
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)
@@ -97,7 +95,7 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// manifest returns the number of hours in the files of a folder, and their energy in millijoules.
+// manifest returns the number of hours in the table hours of a folder, and their energy in millijoules.
 func manifest(t *testing.T, folder string) string {
 	t.Helper()
 	if *yearFormat == "csv" {
@@ -118,9 +116,8 @@ func manifest(t *testing.T, folder string) string {
 	return fmt.Sprintf("%d | %d", count, sum)
 }
 
-// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. It reads /proc,
-// because the kernel's resource usage of an ended process includes the memory that the parent used at the start of the
-// process.
+// watch prints the memory of the archive every minute, and returns the maximum in MiB. It reads /proc, because the
+// kernel's resource usage of an ended process includes the memory that the parent used at the start of the process.
 func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
