@@ -20,7 +20,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// sent records the events that a world sends to an archive.
 type sent struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -50,7 +49,7 @@ func (s *sent) decode(text []byte) (events []event.Event) {
 	return events
 }
 
-// take returns the events that were sent since the previous call, and the events that describe the current state.
+// take returns the events that were sent since the previous call, and the events that Repeat sent.
 func (s *sent) take() (events, state []event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +68,6 @@ func kindsOf(events []event.Event) (kinds []string) {
 	return kinds
 }
 
-// archived makes a world send its events to an archive.
 func (w *world) archived(args ...string) *sent {
 	w.t.Helper()
 	s := &sent{t: w.t}
@@ -79,7 +77,7 @@ func (w *world) archived(args ...string) *sent {
 	return s
 }
 
-// at returns a time in whole seconds, because the API server's times are whole seconds.
+// at returns whole seconds, like the API server.
 func at(since time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since))
 }
@@ -115,7 +113,6 @@ func life(p *corev1.Pod) []*corev1.Pod {
 	return versions
 }
 
-// TestArchive checks that the archive receives every event of a pod and its workloads.
 func TestArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -154,8 +151,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log contains the same events, except for snapshots and for the creation of workloads that were
-		// created long ago.
+		// The log contains the same events, except snapshots and the creation of old workloads.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {
@@ -169,8 +165,7 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestWorkloadEnd checks that a workload ends with its last pod. The pods of the workload end shortly after one
-// another, so one sweep ends the retention of all of them.
+// TestWorkloadEnd ends the pods of a workload shortly after one another, so that one sweep removes all of them.
 func TestWorkloadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -201,7 +196,7 @@ func TestWorkloadEnd(t *testing.T) {
 }
 
 // TestArchiveAfterHandOver checks that a new leader repeats all earlier events with the same ids and times. The leader
-// changes after each version of a pod.
+// changes after each version of the pod.
 func TestArchiveAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

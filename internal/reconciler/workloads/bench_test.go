@@ -42,7 +42,6 @@ func benchJob(i int) *metav1.PartialObjectMetadata {
 	return job
 }
 
-// benchPod returns a pod as it occurs in a busy cluster, with many fields that the reconciler drops.
 func benchPod(i int) *corev1.Pod {
 	job := benchJob(i / podsOfJob)
 	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)
@@ -58,7 +57,6 @@ func benchPod(i int) *corev1.Pod {
 	return p
 }
 
-// busy is a large cluster with the Workloads that follow it.
 type busy struct {
 	*workloads.Workloads
 	heap uint64 // number of bytes that the cluster added to the heap
@@ -111,8 +109,8 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 	return watch.NewFake(), nil
 }
 
-// benchOwners derives every Job from its name. The tracker of client-go's fakes would keep every Job and every read in
-// memory, which would change the measured heap.
+// benchOwners derives every Job from its name. The tracker of client-go's fakes would keep every Job and every request
+// in memory, which would change the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
@@ -132,7 +130,6 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// shown returns the number of pods on the page.
 func shown(b *testing.B, w *workloads.Workloads) int {
 	b.Helper()
 	var page bytes.Buffer
@@ -142,7 +139,6 @@ func shown(b *testing.B, w *workloads.Workloads) int {
 	return bytes.Count(page.Bytes(), []byte("\n"+info+"{"))
 }
 
-// BenchmarkKeep measures how long it takes to reduce a changed pod before it is stored.
 func BenchmarkKeep(b *testing.B) {
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
 	p := benchPod(1)
@@ -154,7 +150,6 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape measures a scrape with 50,000 GPU pods, and how much memory one pod takes.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
 	handler := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).MainAfter(w.WritePage, w)

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// book contains the pods and owners of one term. It is safe for concurrent use.
+// book contains the pods and owners that were seen since this replica became the leader. It is safe for concurrent use.
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is called for each controller for which the owner chain is required.
-	traced func(reference)
-	// started is the start of the term.
+	// traced is called for each controller whose owner chain must be read.
+	traced  func(reference)
 	started time.Time
 
 	mu     sync.Mutex
@@ -25,29 +24,27 @@ type book struct {
 	gone   map[claimKey]bool    // deleted claims that pods still refer to
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the workloads above the pods, except workloads that could not be read. news holds the events of
-	// workloads until takeNews returns them.
+	// lives contains the owners of pods, except owners that could not be read. news contains events of these owners
+	// until takeNews returns them.
 	lives map[reference]*life
 	news  []event.Event
 }
 
 type entries map[*entry]struct{}
 
-// entry is a pod in the book.
 type entry struct {
 	pod *pod
-	// gpu is set if the pod is known to request a GPU. amounts contains the requests of the pod.
+	// gpu is set if the pod is known to request a GPU.
 	gpu     bool
 	amounts []amount
-	// ended is the time when the pod finished or was deleted. It is zero before that.
+	// ended is the time when the pod finished or was deleted, or zero before that.
 	ended time.Time
-	// samples contains the series of the pod, or is nil before the series are rendered. workload is set only for a
-	// pod without a controller. Such a pod is its own workload, and other pods may also belong to this workload.
+	// samples is nil until the series are rendered. workload is set only for a pod without a controller, which is its
+	// own workload.
 	samples  *podSamples
 	workload *level
 }
 
-// owner is a controller of pods in the book.
 type owner struct {
 	pods  entries
 	chain *ownerChain // nil until the chain is known
@@ -67,8 +64,8 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 	}
 }
 
-// put stores the current state of a pod. It returns the previous state, or nil if the pod is new, and reports whether
-// the pod requests a GPU.
+// put stores the current state of a pod and reports whether the pod requests a GPU. It returns the previous state, or
+// nil if no GPU request of the pod was known.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +99,6 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	return before, e.gpu
 }
 
-// remove records the deletion of a pod, and reports whether the pod requested a GPU.
 func (b *book) remove(p *pod) (gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,15 +116,14 @@ func (b *book) remove(p *pod) (gpu bool) {
 	return true
 }
 
-// wants reports whether any pod in the book has the given controller.
 func (b *book) wants(of reference) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.owners[of] != nil
 }
 
-// putChain stores the owner chain of a controller, unless a better chain is known. It reports whether any pod in the
-// book has this controller.
+// putChain stores the owner chain of a controller unless a better chain is known. It returns false if no pod has this
+// controller any more.
 func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +145,6 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	return true
 }
 
-// settle recomputes the requests of the entry's pod, and reports whether the pod requests a GPU.
 func (b *book) settle(e *entry) bool {
 	p := e.pod
 	lists := [][]amount{p.amounts}
@@ -170,9 +164,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry when the owners of the entry's pod are known. If the series were rendered
-// earlier, their labels would change as soon as the owners are known. The earlier series would then remain as
-// duplicates in the history.
+// show renders the series of a pod when its owners are known. Series without the owners would get other labels later,
+// and Prometheus would store both.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -185,8 +178,6 @@ func (b *book) show(e *entry) {
 	}
 }
 
-// attachOwner registers the controller of the entry's pod. If the controller is new, attachOwner requests the owner
-// chain.
 func (b *book) attachOwner(e *entry) {
 	of := e.pod.owner
 	if of == (reference{}) {
@@ -201,8 +192,8 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-// disown detaches an entry from a controller. If the entry's pod was the last pod of the controller, disown removes the
-// controller. The controller then ended with the pod, at the given time.
+// disown detaches an entry from a controller. If it was the controller's last pod, the controller is removed too, and
+// its workloads ended at the given time.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {
@@ -218,7 +209,6 @@ func (b *book) disown(e *entry, from reference, at time.Time) {
 	}
 }
 
-// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b
@@ -226,7 +216,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// over reports whether the retention of an ended pod has passed.
 func (b *book) over(ended time.Time) bool {
 	return !ended.IsZero() && time.Since(ended) > b.retention
 }
@@ -237,8 +226,7 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep removes ended pods after their retention, in the order of their ends, because a workload ends with its last
-// pod.
+// sweep removes ended pods after their retention. The order matters, because a workload ends with its last pod.
 func (b *book) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,7 +242,6 @@ func (b *book) sweep() {
 	}
 }
 
-// setListed records that all existing pods were put into the book.
 func (b *book) setListed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,13 +10,11 @@ import (
 
 const family = "Workloads of GPU pods"
 
-// These flags enable metrics.
 const (
 	flagPodLabels      = "--pod-labels"
 	flagPodAnnotations = "--pod-annotations"
 )
 
-// metricID is the index of a metric in the catalogue.
 type metricID int
 
 const (

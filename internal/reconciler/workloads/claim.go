@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimNames returns the names of a pod's claims. If a claim is created from a template, the pod's status contains the
-// claim's name after the claim was created. Claims that the scheduler creates for extended resources are omitted,
-// because the resources themselves are counted.
+// claimNames returns the names of a pod's claims. The name of a claim that is created from a template is in the pod's
+// status. Claims that the scheduler creates for extended resources are omitted, because the resources themselves are
+// counted.
 func claimNames(p *corev1.Pod) []string {
 	var names []string
 	add := func(name *string) {
@@ -27,15 +27,13 @@ func claimNames(p *corev1.Pod) []string {
 	return names
 }
 
-// claim contains the parts of a resource claim that are kept in memory.
 type claim struct {
 	metav1.ObjectMeta
-	// gpu is set if the claim requests a GPU, even if the number is still unknown.
+	// gpu is set if the claim requests a GPU, even if the number of GPUs is still unknown.
 	gpu     bool
 	amounts []amount
 }
 
-// claimKey identifies a claim.
 type claimKey struct{ namespace, name string }
 
 func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
@@ -54,7 +52,7 @@ func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
 	return c
 }
 
-// addRequest adds a request of a claim. In the mode "all", the number of devices is known only after the allocation.
+// In the mode "all", the number of devices is known only after the allocation.
 func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
 	if !w.opts.DeviceClasses.MatchString(class) {
 		return
@@ -68,7 +66,6 @@ func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAll
 	}
 }
 
-// allocated returns the number of devices that are allocated for a request of the claim.
 func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	if c.Status.Allocation == nil {
 		return 0
@@ -82,8 +79,7 @@ func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	return n
 }
 
-// putClaim stores the current state of a claim, and returns the pods that are newly known to
-// request a GPU.
+// putClaim stores the current state of a claim. It returns the pods whose GPU request became known through the claim.
 func (b *book) putClaim(c *claim) []*pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,8 +95,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim removes a claim to which no pod refers. Other claims are kept, because a claim is often deleted before
-// the series of the claim's pod end.
+// removeClaim keeps a claim to which pods still refer, because a claim is often deleted before the series of its pod
+// end.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

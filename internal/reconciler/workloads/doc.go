@@ -1,12 +1,13 @@
-// Package workloads finds the workload of each pod that requests GPUs. The nodes have no information about workloads.
+// Package workloads finds the workload of each pod that requests GPUs, because the nodes have no information about
+// workloads.
 //
 // A pod that requests a GPU, with an extended resource or with a claim, is stored in a few hundred bytes (pod.go,
-// claim.go). Its owner references are followed to the root with metadata-only requests, once for each direct owner and
+// claim.go). Its owner references are followed to the root with metadata-only requests, once for each controller and
 // not for each pod (owner.go, lookup.go). All state is in one book (book.go), from which the series are rendered
 // (series.go). Facts that do not fit into series, such as the time of a change or the exit code of a restarted
 // container, are written as events (event.go, snapshot.go).
 //
-// Pods are never written. A finalizer would delay the deletion of every pod in the cluster until this program responds,
-// without any benefit. No finalizer is needed, because the API server sends the last state of a deleted object to all
-// watchers, and the next list shows deletions that were missed.
+// This package never writes to a pod. A finalizer would delay the deletion of every pod until this program responds. No
+// finalizer is needed, because the API server sends the last state of a deleted object to all watchers, and the next
+// list shows deletions that were missed.
 package workloads

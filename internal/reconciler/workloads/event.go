@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// These are the kinds of pod events.
 const (
 	eventPhase     = "phase"
 	eventCondition = "condition"
@@ -22,32 +21,29 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. The id depends on the change and not on the time at which the change is observed.
-// Therefore an event that is written again, after a change of leader or after a broken watch, has the same id. A
-// new leader may not see the version of the pod in which the change happened, but only a later version. Therefore
-// the id includes the pod's version only if nothing else distinguishes the events.
+// change is an event of a pod. An event that is written again after a change of leader or a broken watch must have the
+// same id, so the id does not depend on the time of observation. A new leader may see only a later version of the pod.
+// Therefore the id includes the resource version only if nothing else distinguishes the events.
 type change struct {
 	name    string
 	which   []string // distinguishes the events of the pod that have the same name
 	at      time.Time
 	details details
-	// unsure is set if an earlier leader may have sent the event with a different time. Such an event is logged but
-	// not sent, because it could become another row in the archive.
+	// unsure is set if an earlier leader may have sent the event with another time. The event is then logged but not
+	// sent, because the archive could store it as a second row.
 	unsure bool
 }
 
-// details contains the event fields that depend on the kind of the event.
 type details map[string]any
 
-// moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Events that happened before the first list are written if they are not older than recently, because an earlier
-// leader may not have seen them.
+// recently is the maximum age of events from before the first list that are still written. An earlier leader may not
+// have seen these events.
 const recently = 5 * time.Minute
 
-// changes returns the events between two versions of a pod. It omits events that happened before the time since. The
-// version before is nil if no earlier version of the pod is known.
+// changes returns the events between two versions of a pod, except events before the time since. The version before is
+// nil if no earlier version of the pod is known.
 func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {
@@ -84,8 +80,7 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-// phaseEvent returns the event for a new phase. If the status does not contain the time at which the phase began, the
-// event has the latest time in the status.
+// phaseEvent uses the latest time in the status if the status does not contain the time at which the phase began.
 func phaseEvent(was *status, p *pod) change {
 	is, at := p.status, p.status.entered
 	if at.IsZero() {
@@ -102,8 +97,8 @@ func conditionEvent(was, is state, at time.Time) change {
 	}}
 }
 
-// failureEvent returns the event for a container that ended with an error. The id omits the number of restarts, because
-// this number is higher if the same end is seen only after the restart.
+// The id of a failure event omits the number of restarts, because this number is higher if the end is seen only after
+// the restart.
 func failureEvent(c container) change {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
 	return change{name: eventFailure, which: which, at: c.ended.at, details: details{
@@ -113,7 +108,7 @@ func failureEvent(c container) change {
 }
 
 // specEvent returns the event for a change of the spec, such as another image, a removed scheduling gate or a debug
-// container. Only a snapshot contains the details.
+// container. Only a snapshot of the pod contains the details.
 func specEvent(p *pod) change {
 	return change{name: eventSpec, which: []string{p.version}, at: time.Now(), details: details{
 		"generation": p.generation, "spec": strconv.FormatUint(p.status.spec, 16),
@@ -122,7 +117,6 @@ func specEvent(p *pod) change {
 
 func deletedEvent() change { return change{name: eventDeleted, at: time.Now()} }
 
-// changed returns the latest time in the pod's status.
 func (p *pod) changed() time.Time {
 	last := p.created
 	for _, c := range p.status.conditions {

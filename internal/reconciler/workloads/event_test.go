@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newEvents returns the events that were logged since the previous call.
 func (w *world) newEvents() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any
@@ -29,7 +28,7 @@ func (w *world) newEvents() []map[string]any {
 	return events
 }
 
-// brief returns events with only the fields that distinguish them.
+// brief removes the fields that are the same in all events of a pod, and the times.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -39,7 +38,6 @@ func brief(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestEvents checks that each change of a pod is logged exactly once, with its content.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -126,7 +124,6 @@ func (w *world) expect(when string, want []map[string]any) {
 	}
 }
 
-// TestEventIdentity checks that an event contains the identity of its pod.
 func TestEventIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -152,8 +149,7 @@ func TestEventIdentity(t *testing.T) {
 	})
 }
 
-// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the same ids, but no
-// older events.
+// TestEventsAfterHandOver checks that a new leader repeats only the events of the last minutes, with the same ids.
 func TestEventsAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := gpuPod("old", "1", nil)
@@ -224,7 +220,6 @@ func TestNoEvents(t *testing.T) {
 	})
 }
 
-// TestNoGPUNoEvents checks that pods without GPU requests cause no events.
 func TestNoGPUNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, claimOf("c", exactly("r", "nic.example.com", 1)))
@@ -239,7 +234,7 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// TestSnapshot checks that the log contains nothing that may be a secret.
+// The value hunter2 stands for a secret and must not be in the log.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})
@@ -276,7 +271,6 @@ func asJSON(t *testing.T, v any) (string, error) {
 	return string(text), nil
 }
 
-// secretive returns a pod with hunter2 in every field that may contain a secret.
 func secretive() *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Annotations = map[string]string{

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// followPods puts every pod into the book and writes its events.
 func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexInformer, b *book) error {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
@@ -50,7 +49,7 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether an update shows another pod with the same name. This happens if a broken watch missed both
+// replaced reports whether an update shows another pod with the same name. This happens if the watch was broken during
 // the deletion and the creation.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
@@ -81,9 +80,8 @@ func (w *Workloads) remove(b *book, obj any) {
 	}
 }
 
-// followClaims waits until the API server serves resource claims (Kubernetes 1.34), and then puts
-// every claim into the book. Without resource claims, or without the permission to read them, only
-// extended resources are followed.
+// followClaims waits until the API server serves resource claims (Kubernetes 1.34). Without resource claims, or without
+// the permission to read them, only extended resources are counted.
 func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
 	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
@@ -116,8 +114,8 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	return nil
 }
 
-// repeat makes the archive's sender send the events that lead to the current state. These events include events before
-// the first list, and events that an earlier leader did not send.
+// repeat makes the archive's sender send the events that lead to the current state. An earlier leader may not have sent
+// them.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

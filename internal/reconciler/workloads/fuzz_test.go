@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzPod checks that any pod and claim result in a valid page with at most one info series for the pod, and in events
-// that are valid JSON.
+// FuzzPod checks that any pod and claim result in a valid page with at most one info series, and in events that are
+// valid JSON.
 func FuzzPod(f *testing.F) {
 	for _, seed := range []any{gpuPod("p", "1", nil), secretive(), claiming("c"), ended(gpuPod("p", "1", nil), corev1.PodFailed, 1, metav1.Now().Time)} {
 		pod, err := json.Marshal(seed)
@@ -54,8 +54,8 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// FuzzOwners checks that, for any owner references, following the owners always ends, every pod has one workload, and
-// every workload is listed once.
+// FuzzOwners checks for any owner references that the walk ends, that every pod has one workload, and that every
+// workload is on the page once.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0})
 	f.Add([]byte{0, 0, 1, 1, 2, 2})

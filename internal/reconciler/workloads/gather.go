@@ -15,9 +15,8 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 }
 
 // WritePage writes the series of pods and workloads in the text format, which is also valid OpenMetrics. It uses
-// neither a registry nor an encoder. A registry and an encoder would hash and sort all samples and quote all labels
-// at every scrape. This work would take longer than the rest of the scrape. No check of the samples is needed,
-// because this package creates only valid and unique samples.
+// neither a registry nor an encoder, because hashing, sorting and quoting all samples would take longer than the rest
+// of the scrape. The samples need no check, because this package creates only valid and unique samples.
 func (w *Workloads) WritePage(to io.Writer) error {
 	b := w.book.Load()
 	if b == nil {
@@ -37,8 +36,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics unless a complete book renders every gauge in the catalogue with all labels of the gauge. The
-// labels from the allow-lists are not checked.
+// mustRender panics unless every gauge in the catalogue can be rendered with all its labels. The labels from the
+// allow-lists are not checked.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true
@@ -56,8 +55,7 @@ func mustRender() {
 	}
 }
 
-// newCounter returns a counter from the catalogue. A series exists for each label value from the start, so that
-// Prometheus does not miss the first increase.
+// newCounter creates the series of every label value at the start, so that Prometheus does not miss the first increase.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {

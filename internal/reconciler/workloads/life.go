@@ -11,13 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// These are the kinds of workload events.
 const (
 	eventCreated = "workload_created"
 	eventEnded   = "workload_ended" // the last GPU pod of the workload ended
 )
 
-// life records the creation, the parent and the number of owner chains of a workload that owns GPU pods.
+// life describes a workload that owns GPU pods.
 type life struct {
 	created time.Time
 	parent  reference
@@ -41,8 +40,7 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records that an owner chain went out of use at the given time. A workload ends with the last chain that contains
-// it.
+// end records that an owner chain is no longer in use. A workload ends with the last chain that contains it.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {
 		w := b.lives[of]
@@ -56,7 +54,6 @@ func (b *book) end(l *ownerChain, at time.Time) {
 	}
 }
 
-// takeNews returns the events of workloads that were added since the last call.
 func (b *book) takeNews() []event.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +78,7 @@ func (w *life) event(of reference, kind string, at time.Time, which ...string) e
 	}
 }
 
-// workloads returns the events for the creation of the workloads in the book, oldest first.
+// workloads returns the creation events of all workloads, oldest first.
 func (b *book) workloads() (created []event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,8 +112,8 @@ func (b *book) requestsGPU(p *pod) bool {
 	})
 }
 
-// current yields the events that lead to the current state, including events of pods that ended
-// before the term.
+// current yields the events that lead to the current state, including events of pods that ended before this replica
+// became the leader.
 func (w *Workloads) current(b *book, pods cache.Store) iter.Seq[[]byte] {
 	return func(yield func(line []byte) bool) {
 		for _, e := range b.workloads() {

@@ -18,28 +18,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// localQueues contains the API versions of Kueue's LocalQueue, with the preferred version first. Both versions contain
-// spec.clusterQueue, which is immutable.
+// localQueues contains the API versions of Kueue's LocalQueue, with the preferred version first. In both versions,
+// spec.clusterQueue is immutable.
 var localQueues = []schema.GroupVersionResource{
 	{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: watch.LocalQueues},
 	{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: watch.LocalQueues},
 }
 
-// localQueue identifies a LocalQueue.
 type localQueue struct{ namespace, name string }
 
-// clusterQueues contains the ClusterQueue of each LocalQueue. A deleted LocalQueue remains until the end of the term,
-// because its pods may still run.
+// clusterQueues contains the ClusterQueue of each LocalQueue. A deleted LocalQueue is kept, because its pods may still
+// run.
 type clusterQueues struct {
 	of map[localQueue]string
-	// labelled is set if the labels of pods determine the ClusterQueue, because LocalQueues cannot be read.
+	// labelled is set if LocalQueues cannot be read and the pods' labels are used instead.
 	labelled bool
 	// stale contains the namespaces in which pods must be rendered again because a LocalQueue changed.
 	stale map[string]bool
 }
 
-// resolve returns a queue with the ClusterQueue of its LocalQueue. It ignores the label of a pod, because anyone who
-// can create pods can set this label.
+// resolve returns a queue with the ClusterQueue of its LocalQueue. It normally ignores the pod's label for the
+// ClusterQueue, because anyone who can create pods can set this label.
 func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	switch {
 	case c.labelled:
@@ -52,20 +51,18 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page. Rendering
-// them immediately would require a pass over all pods for each LocalQueue.
+// putLocalQueue leaves the rendering of the affected pods to the next page. Immediate rendering would require a pass
+// over all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queues.of[of] == cluster {
-		return // nothing has changed; Kueue updates the status of a LocalQueue with each workload
+		return // unchanged; Kueue updates the status of a LocalQueue with each workload
 	}
 	b.queues.of[of] = cluster
 	b.queues.stale[of.namespace] = true
 }
 
-// setLabelled sets whether the labels of pods determine the ClusterQueue. This is the case if LocalQueues cannot be
-// read.
 func (b *book) setLabelled(labelled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +75,6 @@ func (b *book) setLabelled(labelled bool) {
 	}
 }
 
-// showStale renders the series of pods again if their ClusterQueue may have changed.
 func (b *book) showStale() {
 	if len(b.queues.stale) == 0 {
 		return
@@ -91,8 +87,6 @@ func (b *book) showStale() {
 	clear(b.queues.stale)
 }
 
-// followLocalQueues waits until the API server serves Kueue's LocalQueues, and then puts every LocalQueue into the
-// book.
 func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) error {
 	of, ok := watch.ServedVersion(ctx, c.Kube.Discovery(), localQueues, w.log)
 	if !ok || !w.mayList(ctx, c, of, b) {
@@ -122,7 +116,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 	return nil
 }
 
-// reduceLocalQueue removes the status and the managed fields, because these two are the largest parts.
+// reduceLocalQueue removes the largest parts: the status and the managed fields.
 func reduceLocalQueue(obj any) (any, error) {
 	if q, ok := obj.(*unstructured.Unstructured); ok {
 		q.SetManagedFields(nil)
@@ -131,8 +125,8 @@ func reduceLocalQueue(obj any) (any, error) {
 	return obj, nil
 }
 
-// mayList waits until the role permits listing LocalQueues. Until then, the labels of a pod determine the pod's
-// ClusterQueue. mayList returns false if the context ends first.
+// mayList waits until RBAC permits listing LocalQueues. Until then, the ClusterQueue is taken from the pods' labels.
+// mayList returns false if the context ends first.
 func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersionResource, b *book) bool {
 	for logged := false; ; logged = true {
 		_, err := c.Dynamic.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})

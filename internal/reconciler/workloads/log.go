@@ -10,13 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// These are the messages of the log.
 const (
 	podMessage      = "gpu pod"
 	workloadMessage = "gpu workload"
 )
 
-// eventLog writes events, and sends them to the archive.
 type eventLog struct {
 	opts  *Options
 	log   *slog.Logger
@@ -25,8 +23,7 @@ type eventLog struct {
 	mu sync.Mutex // guards the output and pod.full
 }
 
-// writeEvents writes the events of a pod. If snapshots are enabled and there are events, it also writes a snapshot of
-// the pod.
+// writeEvents writes the events of a pod. If snapshots are enabled and there are events, it also writes a snapshot.
 func (l *eventLog) writeEvents(p *pod, events []change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +36,7 @@ func (l *eventLog) writeEvents(p *pod, events []change) {
 	p.full = nil
 }
 
-// writeSnapshot writes a snapshot of a pod. The event has the time of the pod's version, if the pod contains this time.
+// The event of a snapshot has the time of the pod's last update, if the pod contains this time.
 func (l *eventLog) writeSnapshot(p *pod) {
 	at := p.changed()
 	for _, m := range p.full.ManagedFields {
@@ -56,7 +53,6 @@ func (l *eventLog) writeSnapshot(p *pod) {
 	l.write(e, podMessage, l.opts.Snapshots == snapshotsLog, true)
 }
 
-// writeNews writes the events of workloads. It logs only events since a moment.
 func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +61,6 @@ func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	}
 }
 
-// write logs an event if logged is set. If sent is set, it sends the event to the archive.
 func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	line, err := e.Append(nil)
 	if err != nil {
@@ -81,7 +76,6 @@ func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	}
 }
 
-// writeLine writes the line of an event with the fields of every log line.
 func writeLine(w io.Writer, message string, line []byte) error {
 	head, err := json.Marshal(struct {
 		Time    time.Time `json:"time"`
@@ -94,7 +88,6 @@ func writeLine(w io.Writer, message string, line []byte) error {
 	return err
 }
 
-// event converts a pod's change to the common format of events.
 func (c change) event(p *pod) event.Event {
 	e := event.Event{
 		Kind: c.name, ID: event.ID(append([]string{string(p.uid), c.name}, c.which...)...), At: c.at.UTC(),

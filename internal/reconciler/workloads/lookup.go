@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// These are the lifetimes of cached results. The controllers of objects rarely change. Administrators can change
+// These are the lifetimes of cached results. The controller of an object rarely changes. Administrators can change
 // permissions and served kinds.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
 )
 
-// lookup reads owners with metadata-only requests and caches the results. Concurrent callers for the same owner share a
-// request. It is safe for concurrent use.
+// lookup reads owners with metadata-only requests and caches the results. It is safe for concurrent use. Concurrent
+// callers for the same owner share a request.
 type lookup struct {
 	objects metadata.Interface
 	kinds   meta.ResettableRESTMapperWithContext
@@ -35,29 +35,26 @@ type lookup struct {
 
 	flights singleflight.Group
 
-	mu sync.Mutex
-	// known contains the results that have not expired.
+	mu    sync.Mutex
 	known map[reference]answer
-	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. A
-	// permission applies to all objects of a kind, and there may be thousands of Jobs.
+	// closed contains the kinds and namespaces that RBAC forbids, with the time until which no request is made.
+	// Otherwise each of thousands of Jobs would cause a request.
 	closed map[scope]time.Time
-	// logged contains each kind for which an error was logged, with the reason for the error.
+	// logged contains the logged errors by reason and kind.
 	logged map[string]bool
 
 	renewal sync.Mutex
-	// reset is the time when the served kinds were last read.
-	reset time.Time
+	reset   time.Time
 }
 
-// scope is a kind in a namespace. The namespace is empty for cluster-scoped kinds.
+// The namespace of a scope is empty for cluster-scoped kinds.
 type scope struct {
 	kind      schema.GroupKind
 	namespace string
 }
 
-// answer is the result of a request for an owner. It contains the reference to the object, with the resolved scope. It
-// also contains the object's creation time, controller, queue and labels. If these values are unknown, the field why
-// contains the reason.
+// answer is the result of a request for an owner. self is the reference to the owner with the resolved namespace. If
+// the request failed, why contains the reason, and the other values are unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
@@ -76,7 +73,6 @@ func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithCo
 	}
 }
 
-// controllerOf implements the function type [controllerOf].
 func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	if a, ok := l.recall(of); ok {
 		return a
@@ -93,7 +89,6 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	return v.(answer)
 }
 
-// flight returns a unique key for a reference. Concurrent callers with the same key share one request.
 func (r reference) flight() string {
 	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
@@ -105,7 +100,6 @@ func (l *lookup) recall(of reference) (answer, bool) {
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember caches a result, unless the API server did not respond.
 func (l *lookup) remember(of reference, a answer) {
 	if a.why == failed {
 		return
@@ -119,7 +113,6 @@ func (l *lookup) remember(of reference, a answer) {
 	l.known[of] = a
 }
 
-// forget removes expired results.
 func (l *lookup) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +120,6 @@ func (l *lookup) forget() {
 	maps.DeleteFunc(l.closed, func(_ scope, until time.Time) bool { return !time.Now().Before(until) })
 }
 
-// ask requests one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
 		if a.why != failed || ctx.Err() == nil { // the end of the term interrupted the request; this is not a failure
@@ -183,7 +175,6 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	return a
 }
 
-// result returns the value of the counter's label.
 func (a answer) result() string {
 	if a.why == "" {
 		return resultFound
@@ -191,8 +182,8 @@ func (a answer) result() string {
 	return string(a.why)
 }
 
-// mapping returns the resource of a kind. A kind that is unknown may have been installed since the served kinds were
-// read. Therefore the served kinds are read again, but at most once in the time refusedFor.
+// mapping returns the resource of a kind. An unknown kind may have been installed since the served kinds were read.
+// Therefore mapping reads the served kinds again, but at most once in the time refusedFor.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
@@ -202,8 +193,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again, unless they were read recently. It reports whether the served kinds were
-// last read at or after the time looked.
+// renewed reads the served kinds again unless they were read recently. It reports whether the last reading was not
+// before the time looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()
@@ -226,7 +217,7 @@ func (l *lookup) close(at scope) {
 	l.closed[at] = time.Now().Add(refusedFor)
 }
 
-// explain classifies an error. It logs an error that an administrator can fix, once for each kind.
+// explain classifies an error. Errors that an administrator can fix are logged once for each kind.
 func (l *lookup) explain(err error, of reference) reason {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -242,7 +233,7 @@ func (l *lookup) explain(err error, of reference) reason {
 	return failed
 }
 
-// maxLogged is the maximum number of logged errors about kinds. There is a maximum because pods can name any kind.
+// maxLogged limits the logged errors about kinds, because a pod can name any kind.
 const maxLogged = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {

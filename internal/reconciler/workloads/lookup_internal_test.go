@@ -17,8 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestLookupForgets checks that the cache drops old results. Otherwise, the results for deleted namespaces would stay
-// in memory.
+// Without expiry, the results for deleted namespaces would stay in memory.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))
@@ -35,8 +34,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed is an API server's list of kinds. One kind is installed after the first request. All callers see the
-// old list before the first caller requests the new list.
+// installed installs a kind after the first request. All callers see the old list of kinds before the first caller
+// requests the new list.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup
@@ -54,8 +53,8 @@ func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKin
 	return nil, &meta.NoKindMatchError{GroupKind: gk}
 }
 
-// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the list of kinds only once, and
-// that all of them find the new kind.
+// TestKindsReadAnewForAll checks that concurrent requests for a new kind read the list of kinds only once, and that all
+// of them find the kind.
 func TestKindsReadAnewForAll(t *testing.T) {
 	kinds := &installed{}
 	l := newLookup(nil, kinds, nil, slog.New(slog.DiscardHandler))
@@ -71,7 +70,6 @@ func TestKindsReadAnewForAll(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTermEndsUnderALookup checks that a lookup that the end of the term interrupts has no result.
 func TestTermEndsUnderALookup(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
@@ -88,7 +86,6 @@ func TestTermEndsUnderALookup(t *testing.T) {
 	}
 }
 
-// resettable is a mapper with a fixed list of kinds.
 type resettable struct{ *meta.DefaultRESTMapper }
 
 func (resettable) ResetWithContext(context.Context) {}

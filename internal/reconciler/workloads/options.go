@@ -14,37 +14,35 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// These are the modes of snapshots.
 const (
 	snapshotsNone = "none"
 	snapshotsLog  = "log"
 	snapshotsSend = "send"
 )
 
-// These are the default patterns for GPUs. They match the resources of the device plugins of NVIDIA and AMD, and the
-// device classes of the DRA drivers of both vendors.
+// The default patterns match the resources of the device plugins of NVIDIA and AMD, and the device classes of the DRA
+// drivers of both vendors.
 const (
 	defaultResources     = `^(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/(gpu|[a-z]+_nps[0-9]+))$`
 	defaultDeviceClasses = `^((gpu|mig|vfio)\.nvidia|gpu\.amd)\.com$`
 )
 
-// Options configures the workloads.
+// Options configures [Workloads].
 type Options struct {
-	// Resources matches the names of extended resources for GPUs. DeviceClasses matches the names of device classes for
-	// GPUs.
+	// Resources matches the names of GPU resources. DeviceClasses matches the names of GPU device classes.
 	Resources, DeviceClasses cli.Pattern
 	// Retention is the time for which the series of a pod remain after the pod has ended.
 	Retention time.Duration
-	// PodLabels and PodAnnotations contain the keys that are exported.
+	// PodLabels and PodAnnotations contain the keys of exported labels and annotations.
 	PodLabels, PodAnnotations cli.List
-	// If OwnerLabels is set, a pod that lacks a label named in PodLabels takes this label from the nearest owner that has
+	// With OwnerLabels, a label named in PodLabels that is missing on a pod is taken from the nearest owner that has
 	// it.
 	OwnerLabels bool
-	// Events enables the event log. Snapshots selects whether a snapshot of the pod is written with the pod's events,
-	// and where the snapshot is written.
+	// Events enables the event log. Snapshots selects whether and where a snapshot of the pod is written with its
+	// events.
 	Events    bool
 	Snapshots string
-	// Output receives the events. If it is nil, they go to standard output.
+	// Output receives the events. If it is nil, they are written to standard output.
 	Output io.Writer
 	// Archive also receives the events. It is nil if no archive is configured.
 	Archive Archive
@@ -54,7 +52,8 @@ type Options struct {
 type Archive interface {
 	// Send sends the line of an event. It does not block.
 	Send(line []byte)
-	// Repeat sends all events that lead to the current state. At the end of a term, it is called with nil.
+	// Repeat sends all events that lead to the current state. It is called with nil when this replica is no longer the
+	// leader.
 	Repeat(current iter.Seq[[]byte])
 }
 
@@ -87,7 +86,7 @@ func (o *Options) Validate() error {
 		validKeys(flagPodAnnotations, "annotation_", o.PodAnnotations))...)
 }
 
-// validKeys rejects invalid keys, and keys that would become the same label.
+// validKeys also rejects different keys that would become the same label.
 func validKeys(flag, prefix string, keys []string) error {
 	seen := make(map[string]string)
 	for i, name := range labelNames(prefix, keys) {
@@ -102,7 +101,6 @@ func validKeys(flag, prefix string, keys []string) error {
 	return nil
 }
 
-// ownerLabels returns the names of the labels that are read from owners.
 func (o *Options) ownerLabels() []string {
 	if !o.OwnerLabels {
 		return nil
@@ -117,7 +115,6 @@ func (o *Options) output() io.Writer {
 	return o.Output
 }
 
-// follows reports whether events are derived from the changes of pods.
 func (o *Options) follows() bool { return o.Events || o.Archive != nil }
 
 // SendsSnapshots reports whether snapshots are sent to the archive and not logged.

@@ -50,7 +50,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestCatalogueMatchesPage checks that the catalogue contains the same metrics as a page with every metric.
 func TestCatalogueMatchesPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "unknown.example/v1 Gadget")
@@ -81,7 +80,6 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	})
 }
 
-// labelsOf returns the label names in a line of a page.
 func labelsOf(line string) []string {
 	_, inside, ok := strings.Cut(line, "{")
 	if !ok {
@@ -95,8 +93,6 @@ func labelsOf(line string) []string {
 	return names
 }
 
-// TestCatalogueLabels checks that each label of the metrics is described exactly once, and that no other label is
-// described.
 func TestCatalogueLabels(t *testing.T) {
 	used, described := make(map[string]bool), make(map[string]bool)
 	for _, m := range workloads.Catalogue() {
@@ -115,7 +111,6 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
-// TestKeepsOthers checks that no part of a pod without a GPU request is kept.
 func TestKeepsOthers(t *testing.T) {
 	w := workloads.New(options(t, nil), nil)
 	if kept, ok := w.Keep(new(corev1.Pod)); ok || kept != nil {

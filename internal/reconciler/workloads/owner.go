@@ -14,15 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// reference identifies an object in the same way as an owner reference. If the scope of the object is unknown, the
-// namespace is the namespace of the dependent object.
+// reference identifies an object in the same way as an owner reference. The namespace is the namespace of the dependent
+// object until it is known that the owner is cluster-scoped.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
 }
 
-// refer converts an owner reference of an object in a namespace. It limits the parts of the reference to the length of
-// a label value, because the API server limits only the size of the whole object, to 1.5 MiB.
+// refer truncates the parts of an owner reference to the length of a label value, because the API server limits only
+// the size of the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -30,9 +30,9 @@ func refer(owner *metav1.OwnerReference, namespace string) reference {
 	}
 }
 
-// groupVersion returns the group and version of an owner's kind if the reference is valid. Creators of pods can write
-// any text into a reference, and the name in the reference becomes part of an API path. A name such as "../secrets/x"
-// must not be requested.
+// groupVersion returns the group and version of an owner's kind if the reference is valid. The creator of a pod can
+// write any text into a reference, and the name becomes part of an API path. A name such as "../secrets/x" must not be
+// requested.
 func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	gv, err := schema.ParseGroupVersion(r.apiVersion)
 	legal := err == nil &&
@@ -46,10 +46,9 @@ func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 // maxDepth is the maximum length of an owner chain. The longest chains in practice have about eight levels.
 const maxDepth = 32
 
-// reason is the reason why a chain ends before its root.
 type reason string
 
-// These are the reasons. The zero value means that the root was reached.
+// The zero value means that the root was reached.
 const (
 	forbidden   reason = "forbidden"    // RBAC forbids reading the kind
 	notFound    reason = "not_found"    // there is no such object, or it has another UID
@@ -60,7 +59,6 @@ const (
 	failed      reason = "error"        // the API server did not respond; the request is retried soon
 )
 
-// reasons returns the values of the label reason.
 func reasons() []string {
 	return []string{
 		string(forbidden), string(notFound), string(unknownKind), string(invalid),
@@ -68,21 +66,19 @@ func reasons() []string {
 	}
 }
 
-// resultFound is the label value of a successful request.
 const resultFound = "found"
 
-// results returns the values of the label result.
 func results() []string {
 	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
 }
 
-// ownerChain contains the owners of a pod, from its controller to its root. It is immutable and is shared by all pods
-// of a controller.
+// ownerChain contains the owners of a pod, from its controller to the root. It is immutable and is shared by all pods
+// of the controller.
 type ownerChain struct {
 	levels []reference
 	// created contains the creation time of each level, or zero if the time is unknown.
 	created []time.Time
-	// queue is the queue that the lowest level with a queue names.
+	// queue comes from the lowest level that names a queue.
 	queue queue
 	// labels contains label values in the order of the allow-list. Each value comes from the lowest level that has the
 	// label.
@@ -93,7 +89,7 @@ type ownerChain struct {
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns the owner of a level, or zero if the level has no owner or its owner is unknown.
+// parent returns zero if the level has no owner or its owner is unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
@@ -101,10 +97,9 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known chain. The known chain is nil if no chain is known. A chain
-// that ends in an error replaces no chain, because a wrong root would create a separate series in the history. The
-// known chain is also kept if the new chain is only its beginning, because owners are often deleted before their
-// pods.
+// replaces reports whether the chain replaces the known chain, which may be nil. A chain that ends in an error replaces
+// no chain, because a wrong root would create a separate series in Prometheus. The known chain is also kept if the new
+// chain is only its beginning, because owners are often deleted before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:
@@ -121,11 +116,9 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 	return len(l.levels) >= len(known.levels) || !slices.Equal(l.levels, known.levels[:len(l.levels)])
 }
 
-// controllerOf requests the controller of an object from the API server.
 type controllerOf func(ctx context.Context, of reference) answer
 
-// trace follows the owner chain from a pod's controller to the root. It follows only controllers,
-// because other owners only delay garbage collection.
+// trace follows only controllers, because other owners only delay garbage collection.
 func trace(ctx context.Context, controller reference, lookUp controllerOf) *ownerChain {
 	l := &ownerChain{}
 	seen := make(map[types.UID]bool)

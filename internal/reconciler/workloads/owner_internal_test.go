@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestReplaces checks that the known owners of a pod are replaced only by a result with more
-// information.
+// TestReplaces checks that the known owners are replaced only by a result with more information.
 func TestReplaces(t *testing.T) {
 	walk := func(stopped reason, names ...string) *ownerChain {
 		l := &ownerChain{stopped: stopped}
@@ -47,7 +46,6 @@ func TestReplaces(t *testing.T) {
 	}
 }
 
-// TestGroupVersion checks that no owner reference can cause a request for another API path.
 func TestGroupVersion(t *testing.T) {
 	tests := []struct {
 		apiVersion, kind, name string

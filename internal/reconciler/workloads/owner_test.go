@@ -40,26 +40,23 @@ func objects(owners []*metav1.PartialObjectMetadata, more ...runtime.Object) []r
 	return more
 }
 
-// refuse makes reads of a resource fail.
 func (w *world) refuse(resource string, err error) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { return resource != "", nil, err })
 }
 
-// react makes answer respond to reads of a resource.
 func (w *world) react(resource string, answer clienttesting.ReactionFunc) {
 	w.owners.Lock()
 	defer w.owners.Unlock()
 	w.owners.PrependReactor("get", resource, answer)
 }
 
-// allow ends the effect of the last refuse.
+// allow undoes the last call of refuse.
 func (w *world) allow() {
 	w.owners.Lock()
 	defer w.owners.Unlock()
 	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
-// TestNoPathsFromNames checks that an owner is not requested if its name would change the API path.
 func TestNoPathsFromNames(t *testing.T) {
 	for _, name := range []string{"../../secrets/s", "a/b", "..", ".", "a%2fb", ""} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +76,7 @@ func TestNoPathsFromNames(t *testing.T) {
 }
 
 // TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is truncated to the
-// length of a label value, on the page and in the log.
+// length of a label value.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
@@ -109,8 +106,6 @@ func TestOwnersThatNameNothing(t *testing.T) {
 	}
 }
 
-// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cause eleven reads, and no further reads
-// within an hour.
 func TestReadsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := object("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "train", nil)
@@ -144,8 +139,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission causes only one read, and not one read per owner. If
-// the permission is granted later, the reconciler must detect it.
+// TestForbiddenIsRemembered checks that a missing permission does not cause a request for each owner, and that a
+// permission that is granted later is noticed.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -157,7 +152,7 @@ func TestForbiddenIsRemembered(t *testing.T) {
 		w.refuse("jobs", apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil))
 		w.lead()
 		defer w.stop()
-		if got := w.gets(); got > 8 { // each concurrent reader may make one read
+		if got := w.gets(); got > 8 { // each concurrent worker may make one request
 			t.Errorf("%d reads of Jobs, which are forbidden", got)
 		}
 		want := []string{`gpuledger_workload_walks_stopped{kind="Job",reason="forbidden"} 50`}
@@ -176,8 +171,7 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
-// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again. Otherwise, in a cluster with
-// thousands of Jobs per hour, every Job would be read again an hour later.
+// In a cluster with thousands of Jobs per hour, every Job would otherwise be read again an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)
@@ -193,8 +187,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that requests are repeated after failures of the API server. While the root of a chain
-// may be wrong, the page must not show it.
+// TestServerErrors checks that requests are repeated after errors of the API server. Until then, the page must not show
+// a root that may be wrong.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -216,7 +210,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that the known owners are kept if the reconciler later cannot follow the chain as far.
+// TestWalksThatStopSooner checks that the known owners are kept if a later walk ends earlier in the chain.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string
@@ -249,7 +243,6 @@ func TestWalksThatStopSooner(t *testing.T) {
 	}
 }
 
-// TestOwnerDeletedFirst checks that the root remains known after an owner in the chain was deleted.
 func TestOwnerDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -266,7 +259,6 @@ func TestOwnerDeletedFirst(t *testing.T) {
 	})
 }
 
-// TestKindInstalledLater checks that a kind is found after it was installed.
 func TestKindInstalledLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("workload.example/v1 TrainJob")

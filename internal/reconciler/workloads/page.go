@@ -4,7 +4,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// page contains the series at one moment, by metric.
 type page struct {
 	samples [numMetrics][]sample
 	levels  map[levelKey]*level
@@ -26,13 +25,13 @@ func (pg *page) addLevel(l *level) {
 	}
 }
 
-// stop describes where, and why, a chain ends before its root.
+// stop is the kind of owner at which a chain ends before its root, and the reason.
 type stop struct {
 	kind string
 	why  reason
 }
 
-// page returns the current series. It returns no series before the first list.
+// page returns no series before all pods were listed.
 func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// pod contains the parts of a pod with a possible GPU request that are kept in memory. It replaces the pod in the
-// informer's store and is immutable there.
+// pod is the part of a pod that is kept in memory. It replaces the pod in the informer's store and is immutable.
 type pod struct {
 	namespace, name string
 	uid             types.UID
@@ -38,21 +37,19 @@ type pod struct {
 	full   *corev1.Pod
 }
 
-// key identifies a pod's series. It includes the name, so that an invalid duplicate UID cannot
-// merge pods.
+// key identifies the series of a pod. It includes the name, so that an invalid duplicate UID cannot merge pods.
 type key struct{ namespace, name, uid string }
 
 func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
 
-// GetObjectMeta implements [metav1.ObjectMetaAccessor]. Informers identify objects by this interface. The result is not
+// GetObjectMeta implements [metav1.ObjectMetaAccessor], with which informers identify objects. The result is not
 // stored, because it would double the size of a pod.
 func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// Keep reduces a pod to the parts that are kept in memory, if the pod requests a GPU or has a claim that may request a
-// GPU. For all other pods, it returns false. Only one goroutine at a time may call Keep. Keep may also be called while
-// Run runs.
+// Keep reduces a pod to the parts that are kept in memory. It returns false if the pod has neither a GPU request nor a
+// claim. Only one goroutine at a time may call Keep, but Run may run at the same time.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
 	if len(amounts) == 0 && len(claims) == 0 {
@@ -87,8 +84,8 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns the time when a pod succeeded or failed. If its node rejected the pod, the pod never ran a
-// container. The time is then in the pod's conditions, or is not in the status at all.
+// finished returns the time when a pod succeeded or failed, or zero if it may still run. A pod that its node rejected
+// never ran a container. Its time is in the conditions, or is not in the status at all.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}
@@ -115,7 +112,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// statuses yields the status of every container of any kind.
 func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	return func(yield func(*corev1.ContainerStatus) bool) {
 		for _, list := range [][]corev1.ContainerStatus{
@@ -130,7 +126,7 @@ func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	}
 }
 
-// allowed returns the values of the listed keys, or nil if there are none.
+// allowed returns nil if no listed key has a value.
 func allowed(list []string, from map[string]string) []string {
 	if !slices.ContainsFunc(list, func(k string) bool { return from[k] != "" }) {
 		return nil
@@ -142,7 +138,6 @@ func allowed(list []string, from map[string]string) []string {
 	return values
 }
 
-// inherit returns the label values of an object. It takes missing values from the object's owner.
 func inherit(own, owner []string) []string {
 	if own == nil || owner == nil {
 		return slices.Concat(own, owner)
@@ -154,13 +149,13 @@ func inherit(own, owner []string) []string {
 	return values
 }
 
-// specHash returns a hash of a pod's spec without the node, because scheduling already causes a condition event.
+// specHash omits the node, because scheduling already causes a condition event.
 func specHash(p *corev1.Pod) uint64 {
 	spec := p.Spec
 	spec.NodeName = ""
 	encoded, err := spec.Marshal()
 	if err != nil {
-		return 0 // encoding a spec cannot fail; otherwise its changes would have no events
+		return 0 // cannot happen; the pod would have no events for changed specs
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(encoded)

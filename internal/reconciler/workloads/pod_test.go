@@ -32,7 +32,6 @@ func requestLine(resourceName, count string) string {
 	return `gpuledger_pod_gpu_requests{namespace="team-a",pod="p",pod_uid="uid-p",resource="` + resourceName + `"} ` + count
 }
 
-// TestRequests checks that requests are counted as the scheduler counts them.
 func TestRequests(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	tests := []struct {
@@ -97,14 +96,12 @@ func allocate(c *resourcev1.ResourceClaim, requests ...string) *resourcev1.Resou
 	return c
 }
 
-// claiming returns a pod that requests no extended resources but refers to the claim.
 func claiming(claim string) *corev1.Pod {
 	p := gpuPod("p", "0", nil)
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
 	return p
 }
 
-// TestClaims checks that DRA claims are counted by device class.
 func TestClaims(t *testing.T) {
 	const class = "gpu.nvidia.com"
 	admin := exactly("r", class, 2)
@@ -148,7 +145,6 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimReferredToTwice checks that a claim counts once if a pod refers to it by two names.
 func TestClaimReferredToTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claiming("c")
@@ -162,8 +158,7 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate checks a claim that is created after its pod. When it exists, the pod's status contains its
-// name.
+// The name of a claim that is created from a template is in the pod's status after the creation.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -205,8 +200,6 @@ func TestClaimFromTemplate(t *testing.T) {
 	})
 }
 
-// TestClaimDeletedAndMadeAgain checks that a deleted claim is dropped together with the last pod that refers to it, and
-// that a new claim with its name counts as a different claim.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
@@ -230,8 +223,8 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain checks that a new claim with the name of a deleted claim is kept after the pod that referred to
-// the deleted claim has ended.
+// TestClaimMadeAgain checks that a new claim is kept when the pod ends that referred to an earlier claim with the same
+// name.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
@@ -251,7 +244,7 @@ func TestClaimMadeAgain(t *testing.T) {
 	})
 }
 
-// TestNoClaimsServed checks an API server that serves resource claims only after an upgrade.
+// The API server serves resource claims only after an upgrade.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("q", "1", nil), claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)))
@@ -295,7 +288,7 @@ func (w *world) delete(resource, name string) {
 	w.check(w.kube.Tracker().Delete(resourceOf(resource), "team-a", name))
 }
 
-// check fails the test on an error of a change, and waits until the change has been processed.
+// check also waits until the change has been processed.
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue checks the queues of pods that are copied from the schedulers' repositories. source lists the files
-// that set or read the labels and annotations of these pods.
+// TestQueue uses pods from the schedulers' repositories. source lists the files that set or read their labels and
+// annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string
@@ -83,7 +83,6 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// wantQueue checks the queue of the only pod on the page.
 func (w *world) wantQueue(queue, cluster string) {
 	w.t.Helper()
 	got := w.page("gpuledger_pod_info")
@@ -92,7 +91,6 @@ func (w *world) wantQueue(queue, cluster string) {
 	}
 }
 
-// TestQueueOfChain checks that a pod gets the queue of its nearest owner with a queue.
 func TestQueueOfChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -105,7 +103,7 @@ func TestQueueOfChain(t *testing.T) {
 }
 
 // localQueue returns the LocalQueue in site/static/examples/admin/single-clusterqueue-setup.yaml (kubernetes-sigs/kueue
-// ff69552e), but in a given namespace and for a given ClusterQueue.
+// ff69552e) with another namespace and ClusterQueue.
 func localQueue(t *testing.T, version, namespace, cluster string) *unstructured.Unstructured {
 	t.Helper()
 	text := `apiVersion: kueue.x-k8s.io/` + version + `
@@ -123,19 +121,18 @@ spec:
 	return &q
 }
 
-// kueuePod returns a pod that Kueue has admitted. A label contains the name of its ClusterQueue.
 func kueuePod(cluster string) *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Labels = keys{"kueue.x-k8s.io/local-queue-name": "user-queue", "kueue.x-k8s.io/cluster-queue-name": cluster}
 	return p
 }
 
-// TestClusterQueue checks that a pod gets the ClusterQueue of the LocalQueue in its namespace. The pod's own label must
-// be used only if the role does not permit listing LocalQueues.
+// TestClusterQueue checks that a pod gets the ClusterQueue of its LocalQueue. The pod's own label must be used only if
+// RBAC does not permit listing LocalQueues.
 func TestClusterQueue(t *testing.T) {
 	tests := []struct {
 		name      string
-		version   string // version of LocalQueues that is served; empty if Kueue is not installed
+		version   string // served version of LocalQueue; empty if Kueue is not installed
 		forbidden bool
 		queues    []string // namespace and ClusterQueue
 		label     string
@@ -174,9 +171,8 @@ func TestClusterQueue(t *testing.T) {
 	}
 }
 
-// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, and keep it when the
-// LocalQueue is deleted. If the LocalQueue is created again for another ClusterQueue, the pods must get that
-// ClusterQueue.
+// TestLaterLocalQueue checks that pods keep the ClusterQueue of a deleted LocalQueue, until a LocalQueue with the same
+// name is created.
 func TestLaterLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, kueuePod(""), localQueue(t, "v1beta2", "team-b", "rich-queue"))
@@ -200,8 +196,6 @@ func TestLaterLocalQueue(t *testing.T) {
 	})
 }
 
-// TestOwnerLabels checks that, if the flag is set, a pod takes each missing label from its nearest owner that has the
-// label.
 func TestOwnerLabels(t *testing.T) {
 	const of = `,namespace="team-a",pod="p",pod_uid="uid-p"} 1`
 	own, job, set := keys{"team": "blue"}, keys{"team": "red", "cost-center": "4711"}, keys{"cost-center": "1", "project": "moon", "secret": "x"}

@@ -10,15 +10,13 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// amount is the amount of a resource that a pod requests. For a claim, the resource is the name of the device class.
+// For a claim, the resource of an amount is the name of the device class.
 type amount struct {
 	resource string
 	count    float64
 }
 
-// requests returns the extended resources that the pod requests, counted in the same way as the scheduler counts them.
-// The result is the larger of two sums: the requests of all containers and sidecars, and the requests of the largest
-// init container and of the sidecars before it.
+// requests counts extended resources in the same way as the scheduler.
 func (w *Workloads) requests(p *corev1.Pod) []amount {
 	var amounts []amount
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
@@ -30,7 +28,7 @@ func (w *Workloads) requests(p *corev1.Pod) []amount {
 	return amounts
 }
 
-// isGPU reports whether a resource stands for GPUs. A device class can also be requested as a resource (KEP-5004).
+// A device class can also be requested as an extended resource (KEP-5004).
 func (w *Workloads) isGPU(name string) bool {
 	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {
 		return w.opts.DeviceClasses.MatchString(class)
@@ -38,7 +36,6 @@ func (w *Workloads) isGPU(name string) bool {
 	return w.opts.Resources.MatchString(name)
 }
 
-// total adds up requests by resource.
 func total(lists ...[]amount) []amount {
 	if len(lists) == 1 {
 		return lists[0]

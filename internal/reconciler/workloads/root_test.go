@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestRoot checks the root of a pod's owner chain for every kind of creator.
 func TestRoot(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -64,8 +63,7 @@ func workloadLine(o *metav1.PartialObjectMetadata, parent string) string {
 	return fmt.Sprintf(`gpuledger_workload_info{kind=%q,name=%q,namespace=%q,parent_uid=%q,uid=%q} 1`, o.Kind, o.Name, o.Namespace, parent, o.UID)
 }
 
-// TestBarePod checks that a pod without a controller is its own workload, even if the pod owns other pods, as the
-// driver of a Spark job does.
+// The driver of a Spark job is a pod without a controller that owns other pods.
 func TestBarePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := gpuPod("driver", "1", nil)
@@ -85,8 +83,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that a workload has only one parent, even if two references to it differ. Every scrape must
-// show the same parent.
+// TestOneParent checks that every scrape shows the same parent of a workload, even if two references to the workload
+// differ.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -103,7 +101,6 @@ func TestOneParent(t *testing.T) {
 	})
 }
 
-// TestOtherOwners checks that an owner that is not a controller is not followed.
 func TestOtherOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deployment := object("apps/v1", "Deployment", "team-a", "d", nil)
@@ -119,8 +116,7 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks a chain that the reconciler cannot follow to the root. The page must contain the owners that
-// were found, and the reason why the chain ends before the root.
+// TestStops checks that the page contains the known owners, and the reason why the chain ends before its root.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

@@ -19,10 +19,8 @@ var (
 	scrapes = flag.Int("scrapes", 5, "number of scrapes in each part of TestManyPods")
 )
 
-// TestManyPods counts the requests and the lines of the page for many pods, in four steps: when the pods are listed,
-// when each pod changes once, when each namespace gets a queue, and when the pods end. Each owner must be read only
-// once. TestGrowth in package reconciler runs this test with two sizes, and compares how often each statement is
-// executed.
+// TestManyPods counts the requests and the lines of the page for many pods. Each owner must be read only once.
+// TestGrowth in package reconciler runs this test with two sizes and compares how often each statement is executed.
 func TestManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, all := manyPods(*size)
@@ -69,7 +67,6 @@ func TestManyPods(t *testing.T) {
 
 func namespaces(pods int) int { return pods/20 + 1 }
 
-// manyPods returns pods of jobs in several namespaces, and all objects of the cluster.
 func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	for i := range n {
 		job := object("batch/v1", "Job", fmt.Sprintf("team-%d", i/podsOfJob%namespaces(n)), fmt.Sprintf("training-%d", i/podsOfJob), nil)
@@ -83,7 +80,6 @@ func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	return pods, all
 }
 
-// scrapes reads the page several times and checks the number of pods on it.
 func (w *world) scrapes(times, pods int) {
 	w.t.Helper()
 	for range times {

@@ -13,18 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// sample is a line of the page, or empty if the sample does not exist. Lines are rendered once and not at every scrape,
-// because a large cluster has a hundred thousand samples.
+// sample is a line of the page, or empty for a missing sample. Lines are rendered once and not at every scrape, because
+// a large cluster has a hundred thousand samples.
 type sample string
 
-// renderer creates the samples of the book. It is used only while the book is locked.
+// renderer creates the samples. It is used only while the book is locked.
 type renderer struct {
 	// labels and annotations contain the label names for the allow-lists.
 	labels, annotations []string
 
 	pairs metric.Pairs
-	// If strict is set, a sample with labels that are not in the catalogue causes a panic. The catalogue does not contain
-	// the labels from the allow-lists.
+	// If strict is set, a sample whose labels differ from the catalogue causes a panic. Labels from the allow-lists are
+	// not in the catalogue.
 	strict bool
 }
 
@@ -33,7 +33,7 @@ func newRenderer(opts Options) *renderer {
 }
 
 var (
-	// illegal matches characters that are invalid in label names. capital matches the start of a word in camel case.
+	// capital matches the start of a word in camel case.
 	illegal = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
@@ -59,8 +59,7 @@ func (r *renderer) gauge(m metricID, value float64, labels ...*dto.LabelPair) sa
 	return line
 }
 
-// rendered returns the lines for a metric with one series. These are the help and the type of the metric, and the
-// series.
+// rendered returns the help and type lines of a metric with one series, and the line of the series.
 func rendered(m metricID, series *dto.Metric) (head string, line sample) {
 	var page bytes.Buffer
 	if _, err := expfmt.MetricFamilyToText(&page, catalogue[m].NewFamily([]*dto.Metric{series})); err != nil {
@@ -71,21 +70,18 @@ func rendered(m metricID, series *dto.Metric) (head string, line sample) {
 	return text[:end], sample(strings.Clone(text[end:]))
 }
 
-// levelKey identifies a workload.
 type levelKey struct{ kind, namespace, name, uid string }
 
-// level contains the series of one workload.
 type level struct {
 	key    levelKey
 	parent string // UID of its controller
 	whole  bool   // whether the owner chain reached the root
 	sample sample
-	of     belonging // labels that identify the workload, for a pod without a controller
+	of     belonging // labels that identify the workload; set only for a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload. A level with a parent is preferred
-// over a level without a parent. If both levels or neither level has a parent, a level whose chain reached the root
-// is preferred.
+// before reports whether l is preferred over another level of the same workload. A level with a parent is preferred,
+// and then a level whose chain reached the root.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):
@@ -99,13 +95,12 @@ func (l *level) before(other *level) bool {
 // belonging contains the labels that identify the workload of a pod.
 type belonging = []*dto.LabelPair
 
-// above contains the series of the workloads above the pods of one controller.
+// above contains the series of a controller and of the controller's owners.
 type above struct {
 	of     belonging
 	levels []level
 }
 
-// owner renders the workloads above the pods of one controller.
 func (r *renderer) owner(l *ownerChain) *above {
 	root := l.root()
 	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
@@ -130,7 +125,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 	}
 }
 
-// bare renders the workload of a pod without a controller. This workload is the pod itself.
+// bare renders the workload of a pod without a controller: the pod itself.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "", true)
@@ -138,13 +133,13 @@ func (r *renderer) bare(p *pod) *level {
 	return &l
 }
 
-// podSamples contains at most one sample of each metric for a pod.
+// podSamples contains at most one info, labels and annotations sample for a pod.
 type podSamples struct {
 	info, labels, annotations sample
 	requests                  []sample
 }
 
-// pod renders the samples of a pod. Its queue and its labels may come from owners.
+// The queue and the labels of the pod may come from owners.
 func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
@@ -162,7 +157,6 @@ func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSam
 	return s
 }
 
-// listed renders a pod's allow-listed labels or annotations, if there are any.
 func (r *renderer) listed(m metricID, id []*dto.LabelPair, names, values []string) sample {
 	if values == nil {
 		return ""

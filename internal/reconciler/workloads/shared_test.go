@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestKeepsNothingOfPodsThatAreGone checks that no string of a deleted pod stays in memory.
 func TestKeepsNothingOfPodsThatAreGone(t *testing.T) {
 	w := workloads.New(options(t, nil), slog.New(slog.DiscardHandler))
 	before := int64(heap())

@@ -7,13 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// removed replaces a removed value.
 const removed = "removed"
 
-// snapshot returns a copy of a pod without possible secrets. It removes commands and arguments, the values of
-// environment variables, headers and volume options, and all annotations that are not allow-listed. Arguments are
-// removed because it is impossible to detect which arguments are secret. Annotations are removed because the annotation
-// of kubectl apply repeats the whole object.
+// snapshot returns a copy of a pod without possible secrets. Arguments are removed because secret arguments cannot be
+// detected. Annotations that are not allow-listed are removed because the annotation of kubectl apply repeats the whole
+// object.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -99,7 +97,6 @@ func hideValues(m map[string]string) {
 	}
 }
 
-// cleanState removes the termination message of a container.
 func cleanState(s *corev1.ContainerState) {
 	if s.Terminated != nil && s.Terminated.Message != "" {
 		s.Terminated.Message = removed

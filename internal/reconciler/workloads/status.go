@@ -13,22 +13,19 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
-	// entered is the time when the pod entered its phase, or zero if the status does not contain this time. In later
-	// versions of the pod in the same phase, entered is either the same time or zero.
+	// entered is the time when the pod entered its phase, or zero if the status does not contain this time. While the
+	// phase stays the same, entered may become zero but does not get another value.
 	entered time.Time
 }
 
-// condition is a condition of a pod.
 type condition struct {
 	state unique.Handle[state] // interned, because many pods are in the same state
 	since int64                // seconds since the Unix epoch; the API server has the same resolution
 }
 
-// state is a condition without its time and its message. The message is omitted because the scheduler changes it
-// repeatedly.
+// state omits the message of a condition, because the scheduler changes it repeatedly.
 type state struct{ name, status, reason string }
 
-// container contains the parts of a container's status that are kept in memory.
 type container struct {
 	name     string
 	restarts int32
@@ -36,7 +33,6 @@ type container struct {
 	ended *ending
 }
 
-// ending describes how a run of a container ended.
 type ending struct {
 	exitCode, signal int32
 	reason           string
@@ -63,8 +59,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	return s
 }
 
-// enteredPhase returns the time at which a pod entered its phase, or zero if its status does not
-// contain the time.
+// enteredPhase returns zero if the status does not contain the time.
 func enteredPhase(p *corev1.Pod) time.Time {
 	switch p.Status.Phase {
 	case corev1.PodPending:
@@ -96,9 +91,9 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	return last
 }
 
-// firstStart returns the time at which the first run of a container started, or zero if the status does not contain
-// this run. If the container waits, the last termination belongs to the run with the number in the restart count.
-// Otherwise, the last termination belongs to the run before it.
+// firstStart returns the start time of a container's first run, or zero if the status does not contain this run. Runs
+// are numbered from zero. LastTerminationState describes run RestartCount while the container waits, and run
+// RestartCount-1 otherwise.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount
 	if c.State.Waiting == nil {
@@ -129,7 +124,6 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: shared(t.Reason), at: t.FinishedAt.Time}
 }
 
-// condition returns the state of the named condition, or zero if there is no such condition.
 func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
 		if is := c.state.Value(); is.name == name {
@@ -139,7 +133,6 @@ func (s *status) condition(name string) state {
 	return state{}
 }
 
-// container returns the named container, or zero if there is no such container.
 func (s *status) container(name string) container {
 	for _, c := range s.containers {
 		if c.name == name {

@@ -96,7 +96,7 @@ var upstream = []struct {
 	},
 }
 
-// TestUpstreamOwners checks that each chain ends at the object that a person creates. The shipped role must permit
+// TestUpstreamOwners checks that each chain ends at the object that a person creates, and that the shipped role permits
 // reading exactly the kinds in these chains.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
@@ -123,8 +123,8 @@ func TestUpstreamOwners(t *testing.T) {
 	}
 }
 
-// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the run of the application.
-// Upstream sets the owner of the run without controller: true, as for an owner that only delays garbage collection.
+// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the run of the application. The
+// Spark operator sets the owner of the run without controller: true.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("sparkoperator.k8s.io/v1beta2 SparkApplication", "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication")
@@ -139,7 +139,6 @@ func TestScheduledSpark(t *testing.T) {
 	})
 }
 
-// rbacNameOf returns the API group and resource of a level "apiVersion Kind".
 func rbacNameOf(t *testing.T, level string) (group, resource string) {
 	t.Helper()
 	apiVersion, kind, _ := strings.Cut(level, " ")
@@ -155,7 +154,6 @@ func rbacNameOf(t *testing.T, level string) (group, resource string) {
 	return "", ""
 }
 
-// ownersOfManifest returns the resources in the role for owners, as group/resource.
 func ownersOfManifest(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../manifests/base/reconciler/workloads.yaml")

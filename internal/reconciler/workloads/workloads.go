@@ -20,22 +20,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients and the informer for workloads. The informer holds the pods of the cluster in the form
-// that [Workloads.Keep] returns. The caller runs the informer.
+// Cluster contains the clients and the informer for workloads. The informer holds pods in the form that
+// [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
-	// Watches is used to list and watch, and Kube is used for all other requests.
+	// Watches lists and watches, and Kube makes all other requests.
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	// Dynamic lists and watches objects that other programs define.
-	Dynamic dynamic.Interface
-	Pods    cache.SharedIndexInformer
-	// Failures records the errors that occur if resource claims or queues cannot be watched.
+	Dynamic  dynamic.Interface
+	Pods     cache.SharedIndexInformer
+	// Failures records errors of the watches for resource claims and queues.
 	Failures *watch.Failures
 }
 
-// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer]. While Run runs, it gathers
-// the series of pods and workloads.
+// Workloads finds the workloads of pods that request GPUs. It is a [prometheus.TransactionalGatherer], which gathers
+// series only while Run runs.
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
@@ -45,7 +44,7 @@ type Workloads struct {
 	lookups  *prometheus.CounterVec
 
 	book   atomic.Pointer[book] // nil while Run does not run
-	listed atomic.Bool          // whether this term has listed all pods
+	listed atomic.Bool          // whether all pods were listed since Run was called
 }
 
 // New returns idle Workloads.
@@ -65,8 +64,8 @@ func New(opts Options, log *slog.Logger) *Workloads {
 // tracers is the maximum number of concurrent requests for owners. The client's rate limit applies too.
 const tracers = 8
 
-// Run follows the workloads until the context ends. It may be called again after it has returned, when this replica
-// becomes the leader again. Each term begins with an empty book.
+// Run follows the workloads until the context ends. It may be called again when this replica becomes the leader again,
+// and then starts with an empty book.
 func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -93,8 +92,8 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued traces the queued owner chains. A chain is traced again each time the chain expires, until the chain's
-// controller has no pods.
+// traceQueued reads the queued owner chains. A chain is read again after its lifetime, until the controller has no
+// pods.
 func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
@@ -121,8 +120,8 @@ func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLi
 	}
 }
 
-// goodFor returns the time until a chain is traced again. The times are spread, so that controllers that were traced
-// together at the start are not traced together again.
+// goodFor returns the time until a chain is traced again. The random part spreads the requests for controllers that
+// were traced together at the start.
 func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {
@@ -131,7 +130,6 @@ func (l *ownerChain) goodFor() time.Duration {
 	return d + rand.N(d/4)
 }
 
-// sweep removes expired entries.
 func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 	ticker := time.NewTicker(min(max(w.opts.Retention/20, time.Second), 30*time.Second))
 	defer ticker.Stop()
@@ -147,7 +145,7 @@ func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 	}
 }
 
-// writeNews writes the events of workloads that were added since the last call. It logs only recent events.
+// writeNews writes the workload events that were added since the last call.
 func (w *Workloads) writeNews(b *book) {
 	if news := b.takeNews(); w.opts.follows() {
 		w.diary.writeNews(news, b.started.Add(-recently))

@@ -23,7 +23,6 @@ import (
 
 const info = "gpuledger_pod_info"
 
-// TestPendingPod checks that a pending pod has series, and that the label node is set when the pod is scheduled.
 func TestPendingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -42,7 +41,6 @@ func TestPendingPod(t *testing.T) {
 	})
 }
 
-// next returns the pod with a later resource version.
 func next(p *corev1.Pod) *corev1.Pod {
 	var version int
 	_, _ = fmt.Sscan(p.ResourceVersion, &version)
@@ -51,7 +49,6 @@ func next(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// ended returns the pod after its container has ended.
 func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *corev1.Pod {
 	p = next(p)
 	p.Status.Phase = phase
@@ -61,7 +58,6 @@ func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *
 	return p
 }
 
-// TestRetention checks that the series of a finished or deleted pod stay for exactly the retention time.
 func TestRetention(t *testing.T) {
 	tests := []struct {
 		name string
@@ -104,7 +100,6 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRecreatedPod checks that a new pod with the name of a deleted pod counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("p", "1", nil))
@@ -125,8 +120,7 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// TestMissedDeletion checks a pod that was deleted and replaced by another pod with the same name while the watch was
-// down.
+// The watch misses the deletion of a pod and the creation of another pod with the same name.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
 	anew.UID = "uid-anew"
@@ -158,8 +152,8 @@ func TestMissedDeletion(t *testing.T) {
 	}
 }
 
-// TestHandOver checks that a replica has no series before and after its term, and that it rebuilds the series from the
-// list in its next term.
+// TestHandOver checks that a replica has no series before and after it is the leader. When it becomes the leader again,
+// it creates the series again from the list of pods.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -186,7 +180,6 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestAllowedLabels checks that the page contains only the allowed labels and annotations.
 func TestAllowedLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -205,7 +198,6 @@ func TestAllowedLabels(t *testing.T) {
 	})
 }
 
-// TestAdopted checks that a pod that gets a new controller belongs to the new controller.
 func TestAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -228,8 +220,7 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// TestNoSeriesBeforeOwner checks that a pod has no series until its owners are known. Otherwise, its labels would
-// change later, which would start a second series.
+// Without the owners, the labels would change later, which would start a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -252,12 +243,10 @@ func TestNoSeriesBeforeOwner(t *testing.T) {
 	})
 }
 
-// stall makes reads of a resource wait until a channel is closed.
 func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }
 
-// TestStoppedInformer checks that a stopped informer ends the term, and that no goroutine hangs.
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

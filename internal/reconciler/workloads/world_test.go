@@ -32,7 +32,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world is a cluster of client-go's fakes in a synctest bubble, with the Workloads that follow it.
+// world is a cluster of client-go's fakes in a synctest bubble, and the Workloads that read it.
 type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
@@ -44,7 +44,6 @@ type world struct {
 	stop        func()
 }
 
-// kinds contains the kinds that the API server serves, in addition to pods.
 var kinds = []struct {
 	groupVersion, kind, resource string
 	cluster                      bool
@@ -94,8 +93,7 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with the given pods, claims, owners and local queues. For the owners, only the metadata
-// exists. The Workloads are not running yet.
+// newWorld stores only the metadata of owners. The Workloads do not run yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -125,7 +123,6 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	return w
 }
 
-// serve makes the API server serve another kind.
 func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
 	w.kube.Lock()
 	defer w.kube.Unlock()
@@ -153,7 +150,7 @@ func options(t testing.TB, events *bytes.Buffer, args ...string) workloads.Optio
 	return o
 }
 
-// lead begins a term and waits until all goroutines are idle.
+// lead calls Run and waits until all goroutines are idle.
 func (w *world) lead() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -183,7 +180,6 @@ func (w *world) lead() {
 	synctest.Wait()
 }
 
-// page returns the samples of the named metrics, or of all metrics, sorted.
 func (w *world) page(names ...string) []string {
 	w.t.Helper()
 	// Gatherers also checks names, types, UTF-8 and duplicates.
@@ -222,7 +218,6 @@ func (w *world) page(names ...string) []string {
 	return lines
 }
 
-// gets returns how often owners were read.
 func (w *world) gets() int {
 	n := 0
 	for _, a := range w.owners.Actions() {
@@ -249,7 +244,6 @@ func ownedBy(o *metav1.PartialObjectMetadata) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(o, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))}
 }
 
-// gpuPod returns a running pod that requests the given number of GPUs.
 func gpuPod(name string, gpus string, controller *metav1.PartialObjectMetadata) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
