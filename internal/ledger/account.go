@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns the account of an owner. If there is none, account opens one at zero. The accounts
-// of a book are sorted by key.
+// account returns the owner's account, and opens it at zero if it does not exist.
 func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
 	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
@@ -25,9 +24,9 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens the accounts of new holders at zero, before energy is charged to them. If a counter started
-// above zero, functions such as rate and increase in Prometheus would ignore its first value. openHolders opens the
-// accounts immediately, although earlier intervals of the book may still be unsettled.
+// openHolders opens the accounts of new holders at zero before energy is charged to them, because Prometheus functions
+// such as rate and increase ignore the first value of a counter. It does not wait until the earlier intervals are
+// settled.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -35,10 +34,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive marks the accounts of two kinds of owners: owners that were on the GPU or one of its
-// instances in the interval, and owners that may still hold the GPU. An owner may still hold the GPU
-// if its allocation is still listed, even if its pod seems to have ended. While the kubelet does not
-// respond, every holder may still hold the GPU.
+// markAlive records the time at which each owner was last on the GPU or may have held it. An owner whose allocation is
+// still listed may hold the GPU, even if its pod seems to have ended. While the kubelet does not respond, every holder
+// may still hold the GPU.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -55,11 +53,10 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process, which is part of its owner's account. It closes the
-// account of an earlier process with the same PID, because both accounts would have the same series.
-// In two cases, openProcess returns the owner's folded account instead: if the limit of process
-// accounts is reached, or if a later process with the same PID already has an account. The second
-// case occurs if the list of processes is outdated.
+// openProcess returns the account of a process within its owner's account. It deletes the account of an earlier process
+// with the same PID, because both accounts would have the same series. It returns the folded account, which the owner's
+// other processes share, in two cases: the limit of process accounts is reached, or the list of processes is outdated
+// and a later process with the same PID already has an account.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -85,17 +82,14 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 		return foldedProcess(a, opened)
 	}
 	st.room--
-	// A process name may contain any bytes. openProcess converts the name to valid UTF-8, because the
-	// name is part of the series key. No other function converts it, so the name is the same after a
-	// restore.
+	// A process name may contain any bytes, but it becomes a label value, which must be valid UTF-8.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// processAccounts returns the number of process accounts. It excludes folded accounts, which are not
-// limited.
+// Folded accounts do not count towards the limit.
 func (b *book) processAccounts() int {
 	n := 0
 	for i := range b.Accounts {
@@ -116,8 +110,6 @@ func foldedProcess(a *gpu.Account, opened time.Time) *gpu.ProcessAccount {
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// unitAccount returns the account of a unit within its owner's account. If there is none,
-// unitAccount opens one at zero.
 func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount {
 	if i := slices.IndexFunc(a.Units, func(k gpu.UnitAccount) bool { return k.Unit == u }); i >= 0 {
 		return &a.Units[i]
@@ -126,18 +118,16 @@ func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount 
 	return &a.Units[len(a.Units)-1]
 }
 
-// dropProcesses drops all process accounts, including folded accounts. No amount is lost, because
-// the owner's account contains the amounts of its processes.
+// No energy is lost, because the owner's account contains the energy of its processes.
 func (b *book) dropProcesses() {
 	for i := range b.Accounts {
 		b.Accounts[i].Processes = nil
 	}
 }
 
-// retire drops the accounts of processes that ended before the retention time began. When all accounts of a group
-// ended before that, retire drops these accounts and adds their energy to Retired. The accounts of a group retire
-// together, so that the group's sums do not fall while the group exists. A unit in a group retires in the same way.
-// A folded account ends with its owner's account.
+// retire deletes accounts that have not been alive for the retention time, and adds their energy to Retired. The
+// accounts of a group (the containers of a pod) retire together, so that the group's sums do not fall while the group
+// exists. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

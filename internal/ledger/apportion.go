@@ -6,15 +6,13 @@ import (
 	"slices"
 )
 
-// usualOwners is the usual maximum number of owners that share a GPU. With at most this number of
-// parts, apportion allocates no memory except for its result.
+// usualOwners is enough for almost every GPU. With at most this number of parts, apportion allocates only its result.
 const usualOwners = 16
 
-// apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part
-// down to whole units (millijoules or nanoseconds), and then gives the remaining units to the parts
-// with the largest remainders. If two remainders are equal, the earlier part gets the unit.
-// Therefore callers sort the parts by account key. A part with weight zero gets no share. The
-// amount must not be negative, and at least one weight must be positive.
+// apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part down to whole units
+// (millijoules or nanoseconds), and then gives the remaining units to the parts with the largest remainders. If two
+// remainders are equal, the earlier part gets the unit, so callers sort the parts. The amount must not be negative, and
+// at least one weight must be positive.
 func apportion[T ~int64](amount T, weights []uint64) []T {
 	var total uint64
 	for _, w := range weights {

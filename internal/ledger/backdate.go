@@ -8,10 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The last samples of an interval arrive with the next observation. backdate adds the activity in
-// an observation to the earlier intervals that wait for it, and returns the rest of the activity.
-// If a process has ended, its samples belong to the time before its end. If the samples begin after
-// that end, the process uses the GPU again.
+// The last samples of an interval arrive with the next observation. backdate adds these samples to the earlier
+// intervals, which are not settled yet, and returns the other samples. If a process has ended, its samples belong to
+// the time before its end. If the samples begin after that end, the process uses the GPU again.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -33,11 +32,9 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread divides an activity evenly over its time span. Each waiting interval gets the part of the
-// activity that lies in the interval. spread returns the sum of these parts. A part is used as a
-// weight when energy is divided. A part also counts as work in its interval, but only if the
-// activity covers more than three quarters of the interval. If the process was absent from an
-// interval, the interval gets no part.
+// spread divides an activity evenly over its time span. Each pending interval in which the process was present gets the
+// part that lies in the interval. spread returns the sum of these parts. The process counts as active in an interval
+// only if the activity covers more than three quarters of the interval.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -56,9 +53,7 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// spreadLate adds the work in an interval to the window of the late energy to which the interval
-// contributes. This window is used to divide the late energy. If the interval contributes to no
-// late energy, spreadLate does nothing.
+// Energy that the counter reports late is divided by the work in its own window, so spreadLate adds the work there too.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -68,8 +63,7 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy to which an interval contributes. If the interval contributes to
-// no late energy, lateWindow returns nil.
+// lateWindow returns the window of the late energy that covers an interval, or nil if there is none.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -82,8 +76,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of an ended process to the waiting intervals in which the process was present. If
-// some of this activity lies outside all these intervals, the newest of them gets it.
+// addLast adds the last activity of an ended process to the pending intervals in which the process was present.
+// Activity outside these intervals is added to the newest of them.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)
@@ -98,8 +92,7 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that were no longer present at a mark, but for which samples may
-// still arrive.
+// noteLeft records the processes that have left the GPU, because samples of their work may still arrive.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)
@@ -114,8 +107,6 @@ func (b *book) noteLeft(m Mark) {
 	}
 }
 
-// countUnsampled adds up the time between the end of the previous samples and the start of the
-// current samples, if both are known.
 func (b *book) countUnsampled(o *Observation) {
 	if !o.ActivityKnown {
 		b.sampled = 0

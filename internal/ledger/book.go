@@ -9,58 +9,54 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A book is the account book of one GPU. Accepted readings are marks; two consecutive marks bound
-// an interval. Intervals are settled in chronological order.
+// A book contains the accounts of one GPU. Each accepted reading is a mark. Two consecutive marks bound an interval.
+// Intervals are settled in chronological order.
 type book struct {
 	gpu.Book
-	// handedOut is set while the book shares its accounts with a state that was returned to a caller.
+	// handedOut is set while a state that was returned to a caller shares the accounts.
 	handedOut bool
-	// last is the newest mark, or nil before the first.
+	// last is the newest mark, or nil before the first reading.
 	last *Mark
 	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since contains the observations after pendingReset. If pendingReset is nil, it contains the observations
-	// after last.
+	// since contains the observations after pendingReset, or after last if pendingReset is nil.
 	since        window
 	pendingReset *pendingReset
-	// still describes a counter that does not change, or is nil while the counter changes.
+	// still is nil unless the counter has stopped changing.
 	still *standing
-	// read is the mark of the newest accepted reading.
-	read Mark
-	lag  lag
-	// throttled contains the counters of throttled time. They come from the last observation that included such
-	// counters.
+	read  Mark
+	lag   lag
+	// throttled contains the last known counters of throttled time.
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
 	restored bool
-	// list is the newest list of processes. listed is the time of the observation with this list. seen is the
-	// time of the newest observation. Both times are on the boot clock.
+	// list is the newest list of processes, observed at listed. seen is the time of the newest observation. Both times
+	// are on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation
 	// contained no samples. left contains the times at which processes recently left the GPU.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders contains the last known allocations. unknown records the settled time since the allocations
-	// became unknown.
+	// holders contains the last known allocations. unknown contains the settled time since they became unknown.
 	holders []gpu.Allocation
 	unknown Unknown
 	// shortLived is not saved, because the ledger learns its values again within seconds.
 	shortLived shortLived
 	recent     recentWork
-	// meter learns the GPU's idle power. kind, stored and configured are used to estimate the idle power.
+	// meter learns the GPU's idle power. If it is unknown, the ledger estimates it from kind, stored and configured.
 	// maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail contains the settled intervals that explain charges. It is nil if the ledger keeps no intervals.
+	// trail is nil if the ledger keeps no intervals that explain charges.
 	trail *trail
-	// profiles contains the profiles that are not settled yet. profiled contains the end of the newest profile
-	// for each MIG instance. The key of the whole GPU is an empty string.
+	// profiles contains the profiles that are not settled yet. profiled contains the end of the newest profile by MIG
+	// instance; the empty string is the key of the whole GPU.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains each sole use that had not ended at the end of the last settled interval.
+	// alone contains each sole use that lasted until the end of the last settled interval.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
@@ -76,72 +72,62 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
-	// sum is the integral of power at the time of the mark, or nil if the integral is unknown.
-	sum *gpu.Millijoules
-	// share is the GPU's share of the energy since the last mark; 0 means undivided.
+	sum    *gpu.Millijoules
+	// share is the GPU's share of the module's energy since the last mark; 0 means that the energy is not divided.
 	share float64
-	// listed is set if the processes at the mark were known. outdated is set if these processes come from an
-	// earlier observation.
+	// listed is set if the processes at the mark were known, and outdated if they come from an earlier observation.
 	listed, outdated bool
-	// took is the maximum time between the reading of the counter and At. This time is always shorter than a
-	// gap.
+	// took is the maximum time between the reading of the counter and At. It is shorter than a gap.
 	took time.Duration
 }
 
-// has reports whether a process was present at the mark.
 func (m *Mark) has(id gpu.ProcessID) bool {
 	_, found := slices.BinarySearchFunc(m.Processes, id, compareProcess)
 	return found
 }
 
-// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether the
-// implausible reading was a glitch or a reset of the counter.
+// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether it was a glitch
+// or a reset of the counter.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading
 }
 
-// An interval lies between two marks and is settled as a whole.
+// An interval is the time between two marks. It is settled as a whole.
 type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if the users between the marks are unknown: after a restart or a long time without
-	// observations, and for late energy if the observations are not stored or the owners changed. For late
-	// energy, other is set if a process worked that was not present at the first mark.
+	// gap is set if the users between the marks are unknown, for example after a restart or a long time without
+	// observations. other is set for late energy if a process worked that was not present at the first mark.
 	gap, other bool
-	// reset is set if the counter was reset at the end of the interval.
-	reset bool
-	// changed is the mark at which the counter last changed. changed is nil if the counter was changing at the
-	// start of the interval.
+	reset      bool
+	// changed is the mark at which the counter last changed, or nil if the counter was changing at the start.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. Late
-	// energy occurs after a time in which the counter did not change, lagged behind, or was not available. timeless
-	// is set for such a late interval, because other intervals already count its time.
+	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. Examples are
+	// the energy of a time in which the counter did not change, or was not available. timeless is set for such a late
+	// interval, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
 
-// span returns the time span of the interval on the boot clock.
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
 	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
-// copyOnWrite must be called before the accounts change. If a returned state shares the accounts, copyOnWrite
-// copies them.
+// copyOnWrite must be called before the accounts change, because a returned state may share them.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
 	}
 }
 
-// open reports whether the book has a first mark.
 func (b *book) open() bool { return b.last != nil }
 
 func (b *book) base() Mark {
@@ -160,7 +146,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.presume(&o)
 	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // after a gap, only the two ends of the gap are known
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // after a gap, only the processes at both ends of the gap are known
 	}
 	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
@@ -180,7 +166,6 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// sinceWhen returns the start time of the observations in since.
 func (b *book) sinceWhen() gpu.Instant {
 	if b.pendingReset != nil {
 		return b.pendingReset.At
@@ -188,8 +173,7 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, and whether the list is valid. If the observation contains
-// no list, the last list remains valid for settleTimeout.
+// If the observation contains no list of processes, the last list remains valid for settleTimeout.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -200,7 +184,6 @@ func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	return b.list, true
 }
 
-// identities returns the sorted ids of the processes.
 func identities(processes []*gpu.Process) []gpu.ProcessID {
 	ids := make([]gpu.ProcessID, 0, len(processes))
 	for _, p := range processes {
@@ -210,10 +193,9 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations. It opens accounts for new holders. If an interval waits for allocations, learn adds
-// the allocations to the interval. The interval keeps the holders that are known to have been alive. While a book
-// gets no marks, it retires no accounts. Therefore learn opens no accounts in this time. Otherwise the book would
-// collect the accounts of all future pods.
+// learn records allocations and opens accounts for new holders. It adds the allocations to the intervals that wait for
+// them. Without new marks a book retires no accounts, so learn opens none. Otherwise the book would collect the
+// accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -233,7 +215,6 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// learn sets the allocations of an interval if the interval had no known allocations.
 func (iv *interval) learn(allocations []gpu.Allocation) {
 	if !iv.holdersKnown {
 		iv.holders, iv.holdersKnown = iv.holdersBefore(allocations), true
@@ -241,7 +222,6 @@ func (iv *interval) learn(allocations []gpu.Allocation) {
 	}
 }
 
-// append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	iv := interval{
 		from: *b.last, to: m, energy: energy,
@@ -264,8 +244,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownShare returns the GPU's share of its module's energy in whole millijoules. It carries the remaining
-// fraction of a millijoule over to the next interval.
+// ownShare returns the GPU's share of its module's energy in whole millijoules. It carries the fraction of a millijoule
+// over to the next interval.
 func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	if share <= 0 || share >= 1 {
 		return energy
@@ -276,13 +256,11 @@ func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	return own
 }
 
-// begin starts the next interval at m.
 func (b *book) begin(m Mark) {
 	b.noteLeft(m)
 	b.last, b.since = &m, b.after(m)
 }
 
-// after returns a window that starts at m. If the processes at m are known, the window contains them.
 func (b *book) after(m Mark) window {
 	w := newWindow(b.since.usagesOf(m.Processes))
 	w.mig, w.places = b.since.mig, maps.Clone(b.since.places)
@@ -291,7 +269,6 @@ func (b *book) after(m Mark) window {
 	return w
 }
 
-// settle charges the intervals that are complete.
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
@@ -311,7 +288,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so the garbage collector can free the data of the deleted interval
+		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so the garbage collector can free the deleted interval's data
 	}
 }
 

@@ -6,10 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// addTimes adds the interval to an account's active time, and adds the owner's sampled busy time to Busy. Late
-// samples can add busy time to an interval in which the account is not active. Therefore the busy time of a single
-// interval is not limited to its active time, but the account's total busy time is limited to its total active
-// time.
+// Late samples can add busy time to an interval in which the account is not active. Therefore the busy time is limited
+// by the total active time of the account, not by the active time of each interval.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
@@ -17,10 +15,9 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of an owner, which is the sum over the owner's processes.
-// If there are no samples of the processes and the owner uses the GPU or MIG instance alone, the
-// owner's busy time is the busy time of the GPU or MIG instance. The work of an MPS server is not
-// included, because the shares of the server's clients are unknown.
+// busyTime returns the sampled busy time of an owner, summed over its processes. If there are no samples and the owner
+// is alone on the GPU or MIG instance, it returns the busy time of the GPU or instance. It excludes the work of an MPS
+// server, because the shares of the server's clients are unknown.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

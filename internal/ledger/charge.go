@@ -7,8 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// charge distributes the energy of an interval to accounts. The energy of a gap is charged to an
-// owner only if nothing changed across the gap.
+// The energy of a gap is charged to an owner only if nothing changed across the gap.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
@@ -45,8 +44,6 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	}
 }
 
-// learnIdlePower learns the idle power from an interval. If the interval has late energy,
-// learnIdlePower learns from the interval that contains the late energy.
 func (b *book) learnIdlePower(iv *interval, l load) {
 	switch {
 	case iv.unmetered:
@@ -61,8 +58,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	b.meter.minutes.add(l, b.kind.limit)
 }
 
-// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. In these rules, the
-// parentheses contain the charging method, or the reason for unattributed energy:
+// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. The rules name the charging method, or
+// the reason for unattributed energy, in parentheses:
 //
 //   - If only one owner holds the part or works on it, this owner is charged for all energy (exclusive). If
 //     the holders are only presumed, or if the list of processes is outdated, the method is allocated.
@@ -75,11 +72,10 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //     unattributed (unknown).
 //   - If there is no owner for another reason, the energy is unattributed (idle).
 //
-// A bystander has a context, but it neither works nor holds the GPU. It pays nothing if another
-// owner works or holds the GPU. The energy of the host's processes and of unmapped processes is
-// unattributed, with the reason host or unmapped. The holders pay for vanished processes (method
-// allocated); see [book.chargeVanished]. MIG instances have no exclusive energy, because the energy
-// of the board is divided over the instances.
+// An owner that has a context, but neither works nor holds the GPU, pays nothing if another owner works or holds the
+// GPU. The energy of the host's processes and of processes without a known owner is unattributed (host, unmapped). The
+// holders pay for processes that ended before they were identified (allocated); see [book.chargeVanished]. MIG
+// instances have no exclusive energy, because the energy of the board is divided over the instances.
 func (b *book) chargePart(st *settlement, p *part) {
 	if s := p.sole(); s != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
@@ -108,7 +104,6 @@ func (b *book) chargePart(st *settlement, p *part) {
 	b.countThrottled(p)
 }
 
-// billWork divides the busy part over several owners.
 func (b *book) billWork(p *part) {
 	own, served := p.activity()
 	if own+served == 0 {
@@ -126,8 +121,7 @@ func (b *book) billWork(p *part) {
 	}
 }
 
-// bill divides an amount over several owners. If the weighting is empty, the amount stays
-// unattributed.
+// If no owner can be charged, the energy stays unattributed.
 func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:
@@ -142,9 +136,8 @@ func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Met
 	}
 }
 
-// chargeAccount adds a share to the accounts of its owner and processes. The share of an owner
-// without an account is unattributed. An owner with a context gets an account even if its energy is
-// 0.
+// The energy of the host and of unmapped processes is unattributed. Any other owner with a context gets an account,
+// even if its energy is 0.
 func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	if s.vanished {
 		b.chargeVanished(p, s.energy.Sum())
@@ -172,8 +165,8 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	}
 }
 
-// gpuTime divides the time of the interval over the holders. If the interval is a gap, only holders
-// that already held their part before the gap get time.
+// gpuTime divides the time of the interval over the holders. In a gap, only owners that already held the GPU or
+// instance before the gap get time.
 func (b *book) gpuTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	free := b.divideTime(iv, parts, took, func(p *part, owner gpu.Owner) time.Duration {
@@ -187,10 +180,9 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 	}
 }
 
-// divideTime divides time among the holders, in proportion to the share of the GPU that each holder
-// held. Among MIG instances, time is divided by slices; within an instance, it is divided by
-// replicas. The time of free slices is charged to no holder. The function most returns the maximum
-// time for a holder. divideTime returns the total time of the parts that no owner held.
+// divideTime divides time among the holders: by slices among MIG instances, and by replicas within an instance. The
+// time of free slices is charged to no holder. most returns the maximum time for a holder. divideTime returns the time
+// that no owner held.
 func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {
@@ -213,7 +205,6 @@ func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most fu
 	return free
 }
 
-// groupHeldBefore reports whether an owner's group held the part at the start of the interval.
 func (p *part) groupHeldBefore(owner gpu.Owner) bool {
 	for h := range liveAllocations(p.from.Holders) {
 		if p.isOf(h) && h.Owner.Group() == owner.Group() {
@@ -227,9 +218,8 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// unchanged reports whether the energy of a gap may be charged to an owner. This is allowed if both
-// ends of the gap have the same processes and the same allocation, and the allocation is an
-// unshared allocation of the whole GPU.
+// The energy of a gap may be charged to an owner if both ends of the gap have the same processes and the same
+// allocation, and this is an unshared allocation of the whole GPU.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

@@ -2,8 +2,7 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// begin starts the record of an interval. The unattributed energy of the interval is the increase
-// of the book's unattributed energy.
+// before is the unattributed energy of the book before the interval. [trail.end] replaces it by the increase.
 func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return
@@ -16,8 +15,6 @@ func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	}
 }
 
-// price records the values that were used to divide the energy of the interval into idle and busy
-// parts.
 func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	if t == nil || !l.known {
 		return
@@ -26,7 +23,7 @@ func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	t.now.IdlePower, t.now.AtRest = power, atRest
 }
 
-// busySource returns the source of [interval.busyShare], which must be known.
+// busySource must be called only if the busy share is known.
 func (iv *interval) busySource() gpu.BusySource {
 	switch {
 	case iv.mig != nil:
@@ -37,7 +34,7 @@ func (iv *interval) busySource() gpu.BusySource {
 	return gpu.BusyUtilization
 }
 
-// part records a part of the interval. It is called before the charges of the part are recorded.
+// part must be called before the charges of the part are recorded.
 func (t *trail) part(p *part) {
 	if t == nil {
 		return
@@ -50,8 +47,7 @@ func (t *trail) part(p *part) {
 	})
 }
 
-// charge records the charge for a share. The share of vanished processes is recorded by
-// [trail.vanished] when it is charged to the holders.
+// The energy of vanished processes is recorded by [trail.vanished] when it is charged to the holders.
 func (t *trail) charge(p *part, s *share) {
 	if t == nil || s.vanished {
 		return
@@ -66,7 +62,6 @@ func (t *trail) charge(p *part, s *share) {
 	t.now.Charges = append(t.now.Charges, c)
 }
 
-// vanished records a holder's charge for vanished processes.
 func (t *trail) vanished(key gpu.AccountKey, amount gpu.Millijoules) {
 	if t == nil {
 		return
@@ -76,7 +71,6 @@ func (t *trail) vanished(key gpu.AccountKey, amount gpu.Millijoules) {
 	})
 }
 
-// end completes the record of the interval and adds it to the trail.
 func (t *trail) end(after [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return

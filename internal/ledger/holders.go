@@ -7,19 +7,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations, sorted by account key, so that apportion always
-// treats equal remainders in the same way.
+// inOrder sorts a copy of the allocations, because apportion gives the remaining units to the earlier of equal parts.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
 	return sorted
 }
 
-// liveHolders returns the live allocations of the interval, including presumed allocations.
+// liveHolders includes allocations that are only presumed, because the kubelet does not respond.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
-// liveAllocations returns the live allocations. An allocation is live if it is up to date, and if
-// its pod is alive and has a known UID.
+// An allocation is live if it is up to date, and if its pod is alive and has a known UID.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for h := range identified(allocations) {
@@ -30,8 +28,6 @@ func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// identified returns the allocations of pods with a known UID, whether or not the allocations are
-// live.
 func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {
@@ -42,8 +38,6 @@ func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// contains reports whether the allocations include an allocation of the account's owner on the
-// account's instance.
 func contains(allocations iter.Seq[*gpu.Allocation], key gpu.AccountKey) bool {
 	for h := range allocations {
 		if keyOf(*h) == key {

@@ -8,29 +8,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// load describes the power and the use of a GPU over an interval.
 type load struct {
 	power float64 // mean power over the interval in W
 	took  float64 // length of the interval in s
-	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. busy and quiet are valid only
-	// if known is set.
+	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both are valid only if known
+	// is set.
 	busy         float64
 	quiet, known bool
-	// utilization is the GPU's own busy share, 0 to 1, or 0 if it is unknown.
+	// utilization is the utilisation that the driver reports, 0 to 1, or 0 if unknown.
 	utilization float64
-	// open is set if processes had contexts at the start and at the end of the interval. closed is set
-	// if no process had a context. Neither is set if the first context was opened or the last context
-	// was closed in the interval.
+	// open is set if processes had contexts at both ends of the interval. closed is set if no process had a context.
+	// Neither is set if the first context was opened or the last one was closed in the interval.
 	open, closed bool
-	// gaps is the power in quiet times according to power samples. It is 0 if there was no quiet time. sampled is set if
-	// power samples show every quiet time.
+	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time. sampled is set if
+	// the samples show every quiet time.
 	gaps    gpu.Watts
 	sampled bool
 	// at is the end of the interval (boot clock).
 	at time.Duration
 }
 
-// load returns the load of the interval.
 func (iv *interval) load() load {
 	l := load{open: len(iv.from.Processes) > 0 && len(iv.to.Processes) > 0, closed: len(iv.processes) == 0, gaps: iv.quietPower, sampled: iv.quietSampled, at: iv.to.At.Boot}
 	if l.took = iv.span().Len().Seconds(); l.took > 0 {
@@ -42,9 +39,8 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. In MIG mode it uses the activity
-// of the instances. On a whole GPU it uses the samples of processes. If there are no samples, or if no sample names a
-// process, it uses the utilisation of the GPU.
+// busyShare returns the busy share of the interval, 0 to 1. In MIG mode it uses the activity of the instances, and on a
+// whole GPU the samples of processes. If no sample names a process, it uses the utilisation of the GPU.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -71,10 +67,9 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
-// mostBusy returns the share of the interval in which any MIG instance worked, under the assumption that all
-// instances worked at different times. This is the largest possible share. It is used because one instance may draw
-// as much power as the limit of the GPU. The result is always below 1. If the result were 1, the whole power of the
-// GPU would count as idle power.
+// mostBusy returns the largest possible busy share: the sum of the instances' busy times, as if they had worked at
+// different times. One instance may draw as much power as the limit of the GPU. The result stays below 1, because at 1
+// the whole power would count as idle power.
 func (iv *interval) mostBusy() float64 {
 	const most = 0.99
 	var busy time.Duration
@@ -84,7 +79,6 @@ func (iv *interval) mostBusy() float64 {
 	return min(most, float64(busy)/float64(iv.span().Len()))
 }
 
-// meanUtilization returns the mean utilisation of the GPU, 0 to 1, and whether it is known.
 func (iv *interval) meanUtilization() (float64, bool) {
 	if !iv.measured || iv.looks == 0 {
 		return 0, false
@@ -92,8 +86,7 @@ func (iv *interval) meanUtilization() (float64, bool) {
 	return min(iv.utilization/float64(iv.looks), 1), true
 }
 
-// idleEnergy returns the idle part of the interval's energy. At rest, all energy is idle. If the busy share is unknown,
-// the idle part is 0. Otherwise it is the idle power times the idle time.
+// At rest, all energy is idle energy. If the busy share is unknown, the idle energy is 0.
 func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
@@ -104,21 +97,19 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
-// atRest reports whether this interval and the previous one were quiet. A single quiet interval may
-// contain short work that the samples missed.
+// A single quiet interval is not enough, because it may contain short work that the samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power is used to divide the energy of the interval into an idle and a busy
-// part. At rest, the idle power is not used, because all energy is idle. Without idle time, it is not used either,
-// because all energy is busy.
+// dividesBy reports whether the idle power determines how the energy is divided. At rest all energy is idle, and
+// without idle time all energy is busy.
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
-	// The idle power is the quantile lowShare of the measured powers. A minimum could be an outlier, and a median would
-	// include short work that the samples missed.
+	// The idle power is this quantile of the measured powers. A minimum could be an outlier, and a median would include
+	// short work that the samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods. A period lasts for periodLength and contains minPowers to maxPowers powers. The
-	// idle power is a quantile over the last periods.
+	// Powers are collected in periods of at least periodLength with minPowers to maxPowers powers. The idle power is a
+	// quantile over the last periods.
 	periodLength = time.Minute
 	minPowers    = 3
 	maxPowers    = 60
@@ -126,23 +117,20 @@ const (
 	carried      = periods / 4 // a restored idle power counts as this number of periods
 )
 
-// An idleMeter learns the idle power of a GPU. The book stores the learned power. The state of the meter itself is lost
-// at a restart.
+// An idleMeter learns the idle power of a GPU. A restart keeps the learned power, but not the state of the meter.
 type idleMeter struct {
-	// last is the load of the previous interval; it is unknown at first and after a gap.
+	// last is the load of the previous interval. It is unknown at first and after a gap.
 	last load
-	// open is the quiet power with contexts, and closed is the quiet power without contexts.
+	// open is the quiet power with contexts, and closed without contexts.
 	open, closed level
-	// For each two consecutive intervals with contexts, lowest uses the higher of their powers. lowest is the minimum of
-	// these powers, or 0 if there are none yet.
-	lowest gpu.Watts
-	// minutes estimates the power with contexts.
+	// lowest is the lowest power with contexts that lasted for two consecutive intervals, or 0 if there is none yet.
+	lowest  gpu.Watts
 	minutes minutes
 }
 
-// learn adds an interval and returns the updated idle power; 0 means unknown. If there are power samples, learn uses
-// only the quiet times in these samples, because the samples of processes can miss work. Without power samples, learn
-// uses quiet intervals. It skips the first quiet interval after work, because power falls slowly.
+// learn adds an interval and returns the updated idle power, or 0 if it is unknown. If there are power samples, it uses
+// only the quiet times in these samples, because the samples of processes can miss work. Otherwise it uses quiet
+// intervals, except the first one after work, because power falls slowly.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {
@@ -168,9 +156,9 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times. It is a low quantile over the last periods, and the value of each
-// period is a low quantile of the powers in the period. A change of the hardware therefore changes the level after at
-// most an hour of quiet times. A few minutes of unusual power do not change the level.
+// A level is the power of a GPU in quiet times: a low quantile over the last periods, of a low quantile in each period.
+// After a change of the hardware, the level changes after at most an hour of quiet times. A few minutes of unusual
+// power do not change it.
 type level struct {
 	now   []float64 // powers in the current period in W
 	since time.Duration

@@ -8,16 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A minute contains the mean power of a GPU over a minute, in W, and the busy share, 0 to 1.
+// A minute contains the mean power of a GPU in W and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums contains the sums over the current part of a minute: the energy in J, the busy time according to samples of work
-// in s, the busy time according to utilisation in s, and the length in s.
+// sums contains the energy in J, the busy time in s according to samples of work and according to utilisation, and the
+// length in s.
 type sums struct{ energy, busy, utilized, took float64 }
 
-// minutes estimates the idle power of a GPU that has had no observed idle time. The estimate uses the last minutes
-// in which processes had contexts. It does not use times shorter than a minute, because energy counters and samples
-// of work have coarse steps.
+// minutes estimates the idle power of a GPU that has had no observed idle time, from the last minutes in which
+// processes had contexts. Shorter times are not used, because energy counters and samples of work have coarse steps.
 type minutes struct {
 	past []minute // past minutes, sorted from oldest to newest
 	now  sums
@@ -25,8 +24,7 @@ type minutes struct {
 	idle gpu.Watts
 }
 
-// add adds an interval if its busy time is known. Samples of processes can miss work, so the GPU's utilisation is also
-// used.
+// add uses the GPU's utilisation too, because samples of processes can miss work.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
@@ -45,8 +43,7 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the minutes with the least work. It uses one fifth of all minutes, and always at least
-// one minute.
+// quietest returns the mean of the fifth of all minutes with the least work, but of at least one minute.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -59,9 +56,9 @@ func quietest(all []minute) (mean minute) {
 
 // idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy
 // time. The power of the work is unknown, but it is at most the limit. Therefore the idle power has a lower and an
-// upper bound. If there is little work, the bounds are close together. To choose a value between the bounds, idle
-// assumes two distributions. The idle power has a log-normal distribution around an eighth of the limit. The power of
-// work has an exponential distribution with the limit as mean.
+// upper bound, which are close together if there is little work. Between the bounds, idle assumes a log-normal
+// distribution of the idle power around an eighth of the limit, and an exponential distribution of the power of work
+// with the limit as mean.
 func (m minute) idle(limit float64) float64 {
 	const (
 		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5
@@ -91,12 +88,10 @@ type kind struct {
 	limit gpu.Watts
 }
 
-// peers contains two medians over the GPUs of a kind in a node: the median of the measured idle
-// powers, and the median of the powers in quiet times without contexts. A median is 0 if it is
-// unknown.
+// peers contains two medians over the node's GPUs of one kind: of the measured idle powers, and of the powers in quiet
+// times without contexts. A median is 0 if it is unknown.
 type peers struct{ open, closed gpu.Watts }
 
-// peers returns the peers of each kind.
 func (l *Ledger) peers() map[kind]peers {
 	open, closed := make(map[kind][]gpu.Watts), make(map[kind][]gpu.Watts)
 	add := func(to map[kind][]gpu.Watts, k kind, power gpu.Watts) {
@@ -116,7 +111,6 @@ func (l *Ledger) peers() map[kind]peers {
 	return all
 }
 
-// median returns the median of powers, or 0 if there are none.
 func median(powers []gpu.Watts) gpu.Watts {
 	if len(powers) == 0 {
 		return 0
@@ -125,10 +119,10 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the idle power of the GPU: the measured, configured or stored power, or the median of GPUs of the
-// same kind. If all of these are unknown, it uses the estimate from minutes with work, or an eighth of the power limit
-// in the first minute. This estimate is not lower than the power without contexts, because contexts only add power. It
-// is not higher than the lowest power with contexts.
+// idlePower returns the measured, configured or stored idle power, or the median of GPUs of the same kind. If all of
+// these are unknown, it uses the estimate from minutes with work, or an eighth of the power limit in the first minute.
+// The estimate is at least the power without contexts, because contexts only add power, and at most the lowest power
+// with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -152,8 +146,6 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	return gpu.IdlePower{Power: power, Source: gpu.IdleLimit}
 }
 
-// If the energy of a part was divided with an estimated idle power, countEstimated adds this energy to the field
-// Estimated of the book and of the accounts.
 func (b *book) countEstimated(p *part) {
 	if !p.estimated {
 		return

@@ -14,32 +14,28 @@ import (
 // lateFor is the maximum time by which a counter may be behind.
 const lateFor = 10 * time.Second
 
-// A lag records whether a counter may be behind.
 type lag struct {
-	// unused is the maximum energy that the board could have drawn up to the last mark, minus the energy that the
-	// counter has counted. It is limited to the energy that the board can draw in lateFor.
+	// unused is the energy that the board could have drawn up to the last mark, but that the counter has not counted.
+	// It is limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
-	// recent contains the last mark and all marks that are at most lateFor older than the last mark.
+	// recent contains the last mark and the marks up to lateFor before it.
 	recent []Mark
 }
 
-// add adds a mark of the counter, and the energy by which the counter rose.
 func (g *lag) add(m Mark, took time.Duration, grown gpu.Millijoules, maxPower gpu.Watts) {
 	g.unused = min(max(0, g.unused+draws(maxPower, took)-grown), draws(maxPower, lateFor))
 	g.recent = slices.DeleteFunc(g.recent, func(r Mark) bool { return m.At.Sub(r.At) > lateFor })
 	g.recent = append(g.recent, m)
 }
 
-// sameOwners reports whether all recent marks have the same processes and allocations as m.
 func (g *lag) sameOwners(m Mark) bool {
 	return !slices.ContainsFunc(g.recent, func(r Mark) bool {
 		return !slices.Equal(r.Processes, m.Processes) || !slices.Equal(r.Holders, m.Holders)
 	})
 }
 
-// appendLate closes an interval with the energy of a counter that was behind. Part of this energy may be more than
-// the board could have drawn in the interval. If the owners changed recently, this part is charged like the energy of
-// a gap.
+// appendLate closes an interval with a reading of a counter that was behind. If the owners changed recently, the energy
+// above the board's maximum for this interval is charged like the energy of a gap.
 func (b *book) appendLate(m Mark, grown gpu.Millijoules, gapAfter time.Duration) {
 	own := grown
 	if !b.lag.sameOwners(m) {

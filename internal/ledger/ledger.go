@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for which a
-// list of processes is valid. After settleTimeout, missing data is treated as unknown.
+// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for which a list of
+// processes is valid. After that, missing data is treated as unknown.
 const settleTimeout = 10 * time.Second
 
 // Config configures a ledger.
@@ -25,24 +25,22 @@ type Config struct {
 	// MaxProcesses limits the process accounts of all GPUs. Beyond this limit, the processes of an owner share
 	// one folded account. 0 means no limit.
 	MaxProcesses int
-	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored
-	// state, because readers of amounts that do not grow would conclude that the owners do not work.
+	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored state,
+	// because a counter that no longer grows would suggest that the owners do not work.
 	Profiling bool
 	// Explain limits the memory and the age of the intervals that explain charges.
 	Explain Explain
 }
 
-// gapAfter is the minimum length of a gap.
 func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
 
-// Ledger contains the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns
-// it.
+// Ledger contains the accounts of all GPUs of a node. It is not safe for concurrent use; the sampler owns it.
 type Ledger struct {
 	cfg   Config
 	books map[string]*book // books by UUID
 }
 
-// New returns a ledger without books.
+// New returns an empty ledger.
 func New(cfg Config) *Ledger {
 	return &Ledger{cfg: cfg, books: make(map[string]*book)}
 }
@@ -63,8 +61,8 @@ type Observation struct {
 	// If the board has several counters, Counter is the name of the counter from which Energy was read. Otherwise
 	// it may be empty. Two counters may have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the integral of power, or nil if unknown. An observation may contain both PowerSum and Energy. If
-	// Counter changes, the ledger uses the increase of PowerSum for the time of the change.
+	// PowerSum is the integral of power, or nil if unknown. If Counter changes, the ledger uses the increase of
+	// PowerSum for the time of the change. Therefore an observation may contain both PowerSum and Energy.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers, or 0 if it is unknown.
 	MaxPower gpu.Watts
@@ -94,13 +92,13 @@ type Observation struct {
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
-	// Activity is the sampled activity. It is complete up to the time Sampled, which may be earlier than At. If
-	// ActivityKnown is false, the activity of the owners is unknown.
+	// Activity is the sampled activity in the time span Sampled, which may end before At. If ActivityKnown is false,
+	// the activity of the processes is unknown.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// ActivityWeighted is set if the driver reports only which processes used the GPU at the moment of the reading.
-	// The activity of the GPU is divided among these processes. If the GPU worked, but no process used it at that
+	// ActivityWeighted is set if the driver reports only which processes used the GPU at the moment of the reading. The
+	// activity of the GPU is then divided among these processes. If the GPU was busy, but no process used it at that
 	// moment, the activity is unknown.
 	ActivityWeighted bool
 	// Instances contains the time for which each MIG instance was busy since the last known value for this
@@ -126,7 +124,6 @@ type Activity struct {
 	Served bool
 }
 
-// usage returns the usage for a part of the activity's time.
 func (a *Activity) usage(busy time.Duration, active bool) usage {
 	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -135,8 +132,8 @@ func (a *Activity) usage(busy time.Duration, active bool) usage {
 	return u
 }
 
-// Observe adds one observation of one GPU. Nothing is charged until [Ledger.Settle]. Observations
-// that are not newer than the last one are ignored.
+// Observe adds one observation of one GPU. Nothing is charged until [Ledger.Settle]. Observations that are not newer
+// than the last one are ignored.
 func (l *Ledger) Observe(o Observation) {
 	b := l.books[o.UUID]
 	if b == nil {
@@ -152,13 +149,11 @@ func (l *Ledger) Observe(o Observation) {
 // owner, but never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
-// settlement holds the data of one call of Settle.
 type settlement struct {
 	now    gpu.Instant
 	owners Owners
 	// room is the number of process accounts that may still be opened before MaxProcesses is reached.
-	room int
-	// peers contains the idle power of the node's GPUs by kind.
+	room  int
 	peers map[kind]peers
 }
 
@@ -174,9 +169,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that probably gets no more charges before the next boot of the node. This data consists of the
-// books of GPUs that were replaced, and of the process accounts of GPUs that have been lost for a long time. If a
-// lost GPU returns, the rest of its book continues.
+// Tidy drops data that probably gets no more charges before the next boot of the node: the books of GPUs that were
+// replaced, and the process accounts of GPUs that have been lost for a long time. If a lost GPU returns, the rest of
+// its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -190,7 +185,6 @@ func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	}
 }
 
-// room returns the number of process accounts that may still be opened.
 func (l *Ledger) room() int {
 	if l.cfg.MaxProcesses <= 0 {
 		return math.MaxInt32
@@ -208,24 +202,23 @@ type State struct {
 	Books map[string]*BookState // books by UUID
 }
 
-// BookState is the settled part of one GPU's book. It omits intervals that are not settled. After a restart, the
-// time of the omitted intervals belongs to the gap.
+// BookState is the settled part of one GPU's book. After a restart, the time of intervals that were not settled belongs
+// to the gap.
 type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
 	Base Mark `json:"base"`
 	// Unknown contains the settled time since the allocations became unknown.
 	Unknown Unknown `json:"unknown,omitzero"`
-	// If the counter did not change at the base, Still is the mark at which the counter last changed. Otherwise
-	// Still is nil.
+	// Still is the mark at which the counter last changed, or nil if that was the base.
 	Still *Mark `json:"still,omitempty"`
-	// Intervals returns the recent settled intervals, oldest first. It is nil if the ledger keeps no intervals.
-	// The intervals are not saved.
+	// Intervals returns the recent settled intervals, oldest first. It is nil if the ledger keeps no intervals. It is
+	// not saved.
 	Intervals iter.Seq[gpu.Interval] `json:"-"`
 }
 
-// State returns the settled state of all GPUs, including lost ones. The sampler saves and publishes the state.
-// The state does not change when the ledger continues. Callers must not modify it.
+// State returns the settled state of all GPUs, including lost ones. The state does not change when the ledger
+// continues. Callers must not modify it.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
@@ -237,10 +230,8 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock.
-// Every book must balance, no amount may be negative, and the accounts must be sorted. The base must be the
-// end of the book, because otherwise the ledger would charge energy twice or would not advance the book. The
-// base must not be in the future.
+// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock. The base
+// must be the end of the book, because otherwise the ledger would charge energy twice or would not advance the book.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
@@ -297,8 +288,8 @@ func check(b *gpu.Book) error {
 	return nil
 }
 
-// Restore returns a ledger that continues a saved state. The time since the saved marks becomes a
-// gap, which can have any length.
+// Restore returns a ledger that continues a saved state. The time since the saved marks becomes a gap, which can have
+// any length.
 func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
@@ -319,7 +310,7 @@ func Restore(cfg Config, s State) *Ledger {
 	return l
 }
 
-// clone returns a copy of a book that shares no mutable data with it.
+// clone shares no mutable data with the original.
 func clone(b gpu.Book) gpu.Book {
 	b.Accounts = slices.Clone(b.Accounts)
 	for i := range b.Accounts {

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// divide resolves the owners of an interval's processes and divides the interval into parts. A
-// whole GPU is one part. With MIG there is a part for each instance, and a part for the free
-// slices.
+// divide returns one part for a whole GPU. In MIG mode it returns one part for each instance, and then one part for the
+// free slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	iv.countUsers()
@@ -30,10 +29,8 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the energy of the interval over the parts. Idle energy is divided in proportion to
-// slices times idle time; the free slices also get a share. Busy energy is divided in proportion
-// to slices times busy time. If the busy time is unknown, all energy is divided in proportion to
-// slices.
+// price divides the energy of the interval over the parts: idle energy by slices times idle time, including free
+// slices, and busy energy by slices times busy time. If the busy time is unknown, it divides all energy by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -63,13 +60,11 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices is larger than the number of slices of any GPU or instance. The limit is necessary
-// because some drivers set all bits of an unknown number of slices. Without the limit, the weights
-// could overflow, because a weight is a time multiplied by a number of slices.
+// maxSlices is larger than the number of slices of any GPU. Some drivers set all bits of an unknown number of slices,
+// and a weight (a time multiplied by a number of slices) could overflow.
 const maxSlices = 64
 
-// sliceWeights returns the number of slices of each instance, followed by the number of free
-// slices.
+// sliceWeights returns the number of slices of each instance, and then the number of free slices.
 func sliceWeights(m *gpu.Partitioning) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
@@ -87,8 +82,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance of a process. It returns an empty string if the GPU does not have
-// this instance.
+// place returns the instance of a process, or an empty string if the GPU does not have this instance.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {
@@ -97,7 +91,6 @@ func (iv *interval) place(id gpu.ProcessID) string {
 	return place
 }
 
-// sameLayout reports whether two partitionings of a GPU are equal.
 func sameLayout(a, b *gpu.Partitioning) bool {
 	if a == nil || b == nil {
 		return a == b

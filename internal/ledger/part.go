@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A part is one MIG instance, or a whole GPU, in an interval.
+// A part is one MIG instance, the free slices, or a whole GPU, in an interval.
 type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
@@ -16,27 +16,24 @@ type part struct {
 	// slices is the size of the instance. active is the time for which the instance was busy.
 	slices uint64
 	active time.Duration
-	// idle and busy are the idle energy and the busy energy of the part. The method price sets them.
-	// method is the charging method for the busy energy of an instance.
+	// idle and busy are the idle and the busy energy of the part. method is the charging method for the busy energy of
+	// a MIG instance. The method price sets them.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
-	// worked is set if work was sampled. estimated is set if the energy of the part was divided with
-	// an estimated idle power.
+	// worked is set if work was sampled. estimated is set if the energy was divided with an estimated idle power.
 	worked, estimated bool
-	// shares contains a share for each owner with a process, sorted by account key. unresolved is set
-	// while the final owner of a process is unknown.
+	// shares contains the owners with a process, sorted by account key. unresolved is set while the final owner of a
+	// process is unknown.
 	shares     []share
 	unresolved bool
-	// holders contains the live allocations of the part. allocated is set if the part has any
-	// allocation, live or not.
+	// holders contains the live allocations of the part. allocated is set if there is any allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding is used to divide the energy that is charged to holders. recent is used to divide the energy of work
-	// for which no sample names a process.
+	// holding divides the energy that is charged to holders. recent divides the energy of work for which no sample
+	// names a process.
 	holding, recent weighting
 }
 
-// If the owner of a process is not known yet, resolve looks up the owner.
 func (iv *interval) resolve(owners Owners) {
 	for i := range iv.processes {
 		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {
@@ -45,7 +42,7 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part returns the part for an instance. An owner that holds the whole GPU holds every instance.
+// An owner that holds the whole GPU holds every instance.
 func (iv *interval) part(instance string) part {
 	p := part{interval: iv, instance: instance, holders: make([]*gpu.Allocation, 0, len(iv.holders))}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
@@ -67,9 +64,9 @@ func (iv *interval) part(instance string) part {
 	return p
 }
 
-// owning returns the allocations that can be charged. The kubelet does not report admin access of DRA claims, so
-// each claim on a device with several claims may be for admin access. If processes use only some of the claims,
-// owning omits the unused claims.
+// owning returns the allocations that can be charged. The kubelet does not report which DRA claims are for admin
+// access. Therefore, if several claims are on one device and processes use only some of them, owning omits the unused
+// claims.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -90,10 +87,9 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A process with a pending owner is treated as
-// unmapped, because it becomes unmapped at the timeout. If the group of a process is known but its
-// container is unknown, the payer is the container in this group that holds the GPU. If a process
-// ended before its files in /proc were read, the holders pay for the process, and vanished is true.
+// payer returns the owner that pays for a process. A pending owner is treated as unmapped, because it becomes unmapped
+// at the timeout. If only the pod of a process is known, the payer is the container in this pod that holds the GPU. If
+// a process ended before its files in /proc were read, the holders pay for it, and vanished is true.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -108,8 +104,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the only container of a group that holds the GPU. If no container or more than
-// one container of the group holds the GPU, it returns the group.
+// holderOf returns the container of a group that holds the GPU. If no container or more than one holds it, it returns
+// the group.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -124,10 +120,9 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works on it. If no owner holds the part or works
-// on it, sole returns the share of the only owner with a process. It returns nil if several owners qualify, or if
-// no owner qualifies. It also returns nil if the processes are unknown, or if several owners have a process and
-// either the allocations or the activity are unknown.
+// sole returns the share of the only owner that holds the part or works on it. If there is none, it returns the share
+// of the only owner with a process. It returns nil if several owners qualify, if none does, or if the processes are
+// unknown. It also returns nil if several owners have a process and either the allocations or the activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -169,7 +164,6 @@ func (p *part) isActive(s *share) bool {
 	return !p.gap && !p.timeless && !s.vanished && (s.active || s == p.sole() && p.worked)
 }
 
-// contested reports whether several owners may hold the part or work on it.
 func (p *part) contested() bool {
 	for _, w := range p.holding {
 		if len(p.shares) > 1 || len(p.shares) == 1 && w.share != &p.shares[0] {
@@ -179,16 +173,13 @@ func (p *part) contested() bool {
 	return false
 }
 
-// waits reports whether the part must not be settled yet. This is the case if an owner or the
-// allocations are still missing, or if the interval is contested and its last samples are still
-// missing.
+// A part waits for its owners and allocations. If several owners may hold it or work on it, it also waits for the last
+// samples of the interval.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
 	return p.unresolved || !p.holdersKnown || unsampled && p.contested()
 }
 
-// allShares returns the shares of the owners with a process, followed by the shares of the holders
-// without a process.
 func (p *part) allShares() (all []*share) {
 	for i := range p.shares {
 		all = append(all, &p.shares[i])
@@ -205,8 +196,8 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns two sums over all owners: the busy time of their own work, and the busy time in
-// which MPS servers worked for several owners.
+// activity returns the sum of the owners' own busy time, and the busy time in which MPS servers worked for several
+// owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

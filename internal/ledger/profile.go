@@ -7,23 +7,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Profile describes a GPU or a MIG instance in the time between two samples. It contains the times for which the
-// tensor cores and the memory were active.
+// A Profile contains the times for which the tensor cores and the memory of a GPU or MIG instance were active between
+// two samples.
 type Profile struct {
 	GPUInstance string // empty for a whole GPU
 	gpu.Span
 	Tensor, DRAM time.Duration
 }
 
-// soleUse records that only one owner has held or used a GPU or a MIG instance, and since when. It ends with the last
-// settled interval.
+// A soleUse is a time span in which only one owner held or used a GPU or a MIG instance. It ends with the last settled
+// interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span
 }
 
-// addProfiles stores new profiles until their time is settled. Each observation repeats the newest profile, so
-// addProfiles skips profiles that it already stored.
+// addProfiles stores new profiles until their time is settled. Each observation repeats the newest profile, so profiles
+// that are already stored are skipped.
 func (b *book) addProfiles(profiles []Profile) {
 	if !b.open() {
 		return
@@ -40,9 +40,8 @@ func (b *book) addProfiles(profiles []Profile) {
 	}
 }
 
-// countProfiles adds each profile to an owner when the time of the profile is settled. This owner must have been
-// alone on the GPU or instance for the whole time of the profile. If no owner was alone, countProfiles drops the
-// profile. It does not divide the profile, because it does not know how much of the work each owner did.
+// countProfiles adds each profile to the owner that was alone on the GPU or instance for the whole time of the profile.
+// If no owner was alone, it drops the profile, because the work of each owner is unknown.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
 		b.useAlone(&parts[i])
@@ -60,7 +59,6 @@ func (b *book) countProfiles(iv *interval, parts []part) {
 	})
 }
 
-// useAlone extends the sole use of a part, or begins a new one.
 func (b *book) useAlone(p *part) {
 	owner, isAlone := p.onlyOwner()
 	if !isAlone {
@@ -77,8 +75,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the owner of [part.sole] if it has an account. If the part has no processes, onlyOwner returns
-// the only holder. It returns false if there is no such owner, or if the processes or the allocations are unknown.
+// onlyOwner returns the owner of [part.sole] if it has an account. If the part has no processes, it returns the only
+// holder.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {
@@ -94,12 +92,11 @@ func (p *part) onlyOwner() (gpu.Owner, bool) {
 	return s.owner, true
 }
 
-// aloneOn returns the index of the sole use of a GPU or MIG instance, or -1 if there is no sole use.
+// aloneOn returns -1 if there is no sole use.
 func (b *book) aloneOn(instance string) int {
 	return slices.IndexFunc(b.alone, func(u soleUse) bool { return u.GPUInstance == instance })
 }
 
-// forgetProfiles drops the profiled work of all accounts.
 func (b *book) forgetProfiles() {
 	b.copyOnWrite()
 	for i := range b.Accounts {

@@ -7,16 +7,16 @@ import (
 )
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the duration of the first
-// reading (at most the length of a gap), because the value in this reading may be older than the time of the
-// reading. The difference is at most the duration.
+// reading (at most the length of a gap), because the counter may have been read up to this duration before the time of
+// the reading.
 //
 // A counter that does not change was not refreshed, because a board that is on draws power. The next increase is
 // charged for the whole time since the counter last changed, and its limit is the energy that the board can draw in
-// this time. A counter that was late may exceed this limit.
+// this time. A counter that fell behind may exceed this limit (see lag).
 //
-// An implausible reading is held back. If the next reading is plausible after the last mark, the
-// held reading was a glitch. If the next reading is plausible after the held reading, the counter
-// was reset, and the unknown energy between the mark and the held reading is not added.
+// An implausible reading is held back. If the next reading is plausible after the last mark, the held reading was a
+// glitch. If the next reading is plausible after the held reading, the counter was reset, and the unknown energy
+// between the mark and the held reading is not added.
 func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -35,7 +35,6 @@ func (b *book) accept(m Mark, gapAfter time.Duration) {
 	}
 }
 
-// rise closes an interval with a plausible reading.
 func (b *book) rise(m Mark, gapAfter time.Duration) {
 	last := b.last
 	grown, _ := growth(b.changed(), &m)
@@ -55,7 +54,6 @@ func (b *book) rise(m Mark, gapAfter time.Duration) {
 	b.read = m
 }
 
-// reset closes the interval between the last mark and the first reading after a reset.
 func (b *book) reset(first *pendingReset, gapAfter time.Duration) {
 	after, lost := b.since, drawable(b.changed(), &first.Mark, b.maxPower)
 	b.since, b.pendingReset = first.before, nil
@@ -65,7 +63,6 @@ func (b *book) reset(first *pendingReset, gapAfter time.Duration) {
 	b.since, b.still, b.lag = after, nil, lag{}
 }
 
-// hold keeps an implausible reading until the next reading.
 func (b *book) hold(m Mark, gapAfter time.Duration) {
 	b.discardOutlier()
 	if m.At.Sub(b.last.At) > gapAfter {
@@ -75,7 +72,6 @@ func (b *book) hold(m Mark, gapAfter time.Duration) {
 	b.since = b.after(m)
 }
 
-// discardOutlier drops a held reading that was a glitch.
 func (b *book) discardOutlier() {
 	if b.pendingReset == nil {
 		return
@@ -85,29 +81,27 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter. The difference between two readings may
-// contain the energy of one refresh interval more than the time between them.
+// counterStep is the interval at which the board refreshes its counter. The difference between two readings may contain
+// the energy of one refresh interval more than the time between them.
 const counterStep = 100 * time.Millisecond
 
-// If the maximum power of a board is unknown, assumedMaxPower is used.
+// assumedMaxPower is used if the maximum power of a board is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether reading b can follow reading a. The counter may rise by more than the energy that the
-// board can draw between the readings. The permitted excess is the larger of two values: half of this energy, and the
-// argument beyond.
+// plausible reports whether reading b can follow reading a. The counter may rise by more than the energy that the board
+// can draw between the readings: by half of this energy, or by the argument beyond if this is larger.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
 	return known && grown >= 0 && grown <= max(most*3/2, most+beyond)
 }
 
-// drawable returns the maximum energy that a board can draw between two readings of its counter.
-// The result includes the time by which the first value of the counter may be older than its mark.
+// drawable returns the maximum energy that a board can draw between two readings. It includes the time by which the
+// first value may be older than its mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }
 
-// draws returns the maximum energy that a board can draw within a duration.
 func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
@@ -115,11 +109,10 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
 }
 
-// uncounted returns an upper bound of the energy that is missing from a plausible rise. The bound is the maximum
-// power times the time since the counter changed, minus the rise. It returns 0 except in two cases. In the first
-// case, the counter was not read for some time. In that time, it may have been reset and may have risen above its
-// old value again. In the second case, the counter is an integral of power, which omits long times without a
-// reading.
+// uncounted returns an upper bound of the energy that is missing from a plausible rise: the maximum power times the
+// time since the counter changed, minus the rise. It returns 0 except in two cases. In the first case, the counter was
+// not read for some time, so it may have been reset and may have risen above its old value. In the second case, the
+// counter is an integral of power, which omits long times without a reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

@@ -7,16 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork contains the sampled busy time of each owner on a GPU, in seconds. The weight of work decreases with its
-// age. The weights are used to divide the energy of work for which no sample names a process. Some drivers name no
-// process while nothing runs, so short work often appears only in the utilisation. The weights are not saved, because
-// the ledger learns them again within seconds.
+// recentWork contains the sampled busy time of each owner on a GPU, in seconds; older work counts less. It divides the
+// energy of work for which no sample names a process: some drivers name no process while nothing runs, so short work
+// often appears only in the utilisation. It is not saved, because the ledger collects it again within seconds.
 type recentWork map[gpu.Owner]float64
 
-// memory is the time in which the weight of work decreases to 1/e.
+// memory is the time after which work counts only 1/e.
 const memory = time.Minute
 
-// add adds the sampled work of an interval on a whole GPU.
 func (r recentWork) add(p *part) {
 	if !p.signal && !p.weighted || p.gap {
 		return
@@ -35,10 +33,9 @@ func (r recentWork) add(p *part) {
 	}
 }
 
-// unseen returns the weight of sampled work. The weight is 1 unless the activity is weighted. If the GPU is busy
-// for a share u of each interval, the driver reports no process in a share 1 − u of the intervals. Therefore, for
-// each interval with a reported process, there are (1 − u) / u intervals with the same amount of work but without a
-// reported process.
+// unseen returns the weight of sampled work. It is 1 unless the activity is weighted. If the GPU is busy for a share u
+// of each interval, the driver reports no process in a share 1 − u of the intervals. Therefore each interval with a
+// reported process stands for (1 − u) / u intervals with the same work but without a reported process.
 func (p *part) unseen(own time.Duration) float64 {
 	if !p.weighted {
 		return 1
@@ -47,8 +44,7 @@ func (p *part) unseen(own time.Duration) float64 {
 	return max(0, took/own.Seconds()-1)
 }
 
-// byRecentWork weights the owners with a process by their recent work. It returns an empty weighting unless the GPU
-// was busy and no sample names a process.
+// byRecentWork returns an empty weighting unless the GPU was busy and no sample names a process.
 func (p *part) byRecentWork(r recentWork) weighting {
 	if !p.unnamed() && !p.missed() {
 		return nil
@@ -63,13 +59,11 @@ func (p *part) byRecentWork(r recentWork) weighting {
 	return w
 }
 
-// missed reports whether the GPU was busy according to its utilisation, but no process used it at the moment of the
-// reading.
+// missed reports whether the GPU was busy, but no process used it at the moment of the reading.
 func (iv *interval) missed() bool {
 	return iv.mig == nil && iv.weighted && !iv.signal && iv.measured && iv.utilization > 0
 }
 
-// unnamed reports whether no sample names a process, although the GPU was busy according to its utilisation.
 func (iv *interval) unnamed() bool {
 	if iv.mig != nil || !iv.signal || !iv.measured || iv.utilization == 0 {
 		return false

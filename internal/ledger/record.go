@@ -12,11 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Record is one part of the saved state. It contains either the book of a GPU without accounts,
-// the account of an owner without process accounts, or the account of a process. An owner's
-// account belongs to the book in the nearest earlier record. A process account belongs to the
-// owner's account in the nearest earlier record. Each record is small, even if the book has many
-// accounts.
+// A Record is one part of the saved state: the book of a GPU without its accounts, the account of an owner without its
+// process accounts, or the account of a process. An account belongs to the book in the nearest earlier record, and a
+// process account to the owner's account in the nearest earlier record. Thus each record is small, even if the book has
+// many accounts.
 type Record struct {
 	UUID    string         `json:"uuid,omitempty"` // UUID of the GPU, for a book
 	Book    *BookState     `json:"book,omitempty"`
@@ -24,9 +23,8 @@ type Record struct {
 	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// AccountRecord contains an account, with its times as numbers. The exporter writes hundreds of
-// accounts every second. If it formatted the times as text, the formatting would take a sixth of
-// a tick.
+// AccountRecord contains an account, with its times as numbers. The exporter writes hundreds of accounts every second,
+// and formatting the times as text would take a sixth of this second.
 type AccountRecord struct {
 	gpu.Account
 	Opened nanoseconds `json:"opened"`
@@ -39,7 +37,6 @@ type ProcessRecord struct {
 	Opened    nanoseconds `json:"opened"`
 }
 
-// nanoseconds is a time in nanoseconds since 1970, or 0 if it is unknown.
 type nanoseconds int64
 
 func newNanoseconds(t time.Time) nanoseconds {
@@ -56,7 +53,7 @@ func (n nanoseconds) time() time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// UnmarshalJSON also accepts times as text, because earlier versions wrote times as text.
+// UnmarshalJSON also accepts times as text, as earlier versions wrote them.
 func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*int64)(n))
@@ -67,8 +64,8 @@ func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Records returns the parts of the state in the order that [Builder] requires. A record is valid
-// only until the next record is returned.
+// Records returns the parts of the state in the order that [Builder] requires. A record is valid only until the next
+// record is returned.
 func (s State) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {

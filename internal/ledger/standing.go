@@ -8,16 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing describes a counter that has not changed, or could not be read, since a mark before the
-// last mark. While the counter does not change, intervals are closed without energy, so that the
-// time of the owners is counted. When the counter rises again, the increase is charged for the whole
-// time since the last change.
+// A standing describes a counter that has not changed, or could not be read, since a mark before the last mark. In this
+// time intervals are closed without energy, so that the held time and the active time of the owners are counted. When
+// the counter rises again, the increase is charged for the whole time since the last change.
 type standing struct {
-	// from is the mark at which the counter last changed.
 	from Mark
-	// seen contains the observations of the closed intervals. If long is set, seen contains only the
-	// processes at the start and the end. In this case, other is set if another process worked in
-	// between.
+	// seen contains the observations of the closed intervals. If long is set, it contains only the processes at both
+	// ends, and other is set if another process worked in between.
 	seen        window
 	long, other bool
 }
@@ -25,7 +22,6 @@ type standing struct {
 // longStanding is the maximum time for which the observations of a standing counter are kept.
 const longStanding = 10 * time.Minute
 
-// changed returns the mark at which the counter last changed.
 func (b *book) changed() *Mark {
 	if b.still != nil {
 		return &b.still.from
@@ -41,8 +37,7 @@ func (b *book) stand(m Mark, gapAfter time.Duration) {
 	b.still = still
 }
 
-// catchUp closes an interval when a standing counter changes. The late energy of the interval is the
-// energy since the last change.
+// catchUp closes an interval when a standing counter changes. The energy since the last change becomes late energy.
 func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	if still.long {
@@ -59,7 +54,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.last.Former = b.last.Former.add(energy)
 }
 
-// stood returns the state of the standing counter, with the observations up to a mark.
+// stood returns the state of the standing counter, with the observations up to m.
 func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	gap := b.restored || m.At.Sub(b.last.At) > gapAfter
 	s := standing{from: *b.last, long: gap}
@@ -80,8 +75,7 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	return &s
 }
 
-// stillSince returns the mark at which the counter of the saved base last changed. If the counter
-// changed at the base, it returns nil.
+// stillSince returns nil if the counter changed at the saved base.
 func (b *book) stillSince() *Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].changed
@@ -92,7 +86,6 @@ func (b *book) stillSince() *Mark {
 	return nil
 }
 
-// chargeLate charges the late energy of an interval.
 func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 	l := iv.load()
 	b.chargeEnergy(st, iv, parts, l)
@@ -100,7 +93,6 @@ func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 	b.Energy += iv.energy
 }
 
-// clone returns a copy that shares no mutable data.
 func (w *window) clone() window {
 	c := *w
 	c.processes = slices.Clone(w.processes)
@@ -108,8 +100,7 @@ func (w *window) clone() window {
 	return c
 }
 
-// parts returns the parts of an interval and the parts of its late energy. waits is set if any of
-// these parts must not be settled yet.
+// parts returns the parts of an interval and of its late energy. waits is set if any of them must not be settled yet.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)
 	if iv.late != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttle returns the times for which the GPU was throttled since the last observation that
-// contained throttle counters of this GPU. If a counter fell, throttle assumes that the counter
-// restarted at 0.
+// throttle returns the times for which the GPU was throttled since the last observation with throttle counters. If a
+// counter fell, it assumes that the counter restarted at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times
@@ -22,17 +21,15 @@ func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	return times
 }
 
-// addThrottled adds throttled times.
 func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	for i := range times {
 		w.throttled[i] += times[i]
 	}
 }
 
-// throttledPart returns two amounts for each cause. The first is the time of the interval for which
-// the GPU was throttled. The second is the part of the energy e that was used in this time, rounded
-// down, under the assumption that the power was constant over the interval. For late energy the
-// throttled time is 0, because other intervals count this time.
+// throttledPart returns, for each cause, the time for which the GPU was throttled, and the part of the energy e that
+// was used in this time, rounded down, as if the power were constant. For late energy the time is 0, because other
+// intervals count it.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {
@@ -50,7 +47,6 @@ func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	return part
 }
 
-// countThrottled adds the throttled part of each owner's energy to the owner's account.
 func (b *book) countThrottled(p *part) {
 	if p.throttled == (gpu.ThrottledTimes{}) {
 		return

@@ -17,14 +17,13 @@ type Explain struct {
 	Bytes int
 }
 
-// A trail keeps the recent intervals of one GPU as encoded bytes. The bytes need a quarter of the
-// memory that structs would need, and the garbage collector does not scan them. The trail only
-// appends to the newest segment and only drops whole segments, so a copy of the segments' slices
-// is an immutable view. A nil trail keeps nothing.
+// A trail keeps the recent intervals of one GPU as encoded bytes, which need a quarter of the memory of structs and
+// which the garbage collector does not scan. It only appends to the newest segment and only drops whole segments, so a
+// copy of the slice of segments is an immutable view. A nil trail keeps nothing.
 type trail struct {
 	Explain
-	segments []segment // segments, oldest first
-	encoder  *encoder  // encoder of the newest segment
+	segments []segment // oldest first
+	encoder  *encoder  // of the newest segment
 	scratch  []byte
 	// now is the interval that is being charged.
 	now gpu.Interval
@@ -36,10 +35,9 @@ type segment struct {
 	end  time.Duration // end of the newest interval in the segment, on the boot clock
 }
 
-// segments is the usual number of segments in a full trail.
 const segments = 16
 
-// newTrail returns a trail with the given limits, or nil if no intervals are kept.
+// newTrail returns nil if no intervals are kept.
 func newTrail(e Explain) *trail {
 	if e.Period <= 0 || e.Bytes <= 0 {
 		return nil
@@ -47,7 +45,6 @@ func newTrail(e Explain) *trail {
 	return &trail{Explain: e}
 }
 
-// add appends an interval and drops the oldest intervals if the limits are exceeded.
 func (t *trail) add(iv *gpu.Interval) {
 	t.encode(iv)
 	last := len(t.segments) - 1
@@ -80,12 +77,12 @@ func (t *trail) size() int {
 	return sum
 }
 
-// segmentBytes is the size in bytes of a segment value in the trail and in the published view,
-// without the encoded intervals.
+// segmentBytes is the size in bytes of a segment value, in the trail and in the published view, without the encoded
+// intervals.
 const segmentBytes = 64
 
-// view returns the intervals of the period, oldest first. The view does not change when the ledger
-// continues. It is nil if the trail keeps no intervals.
+// view returns the intervals of the period, oldest first. It does not change when the ledger continues. It is nil if
+// the trail keeps no intervals.
 func (t *trail) view() iter.Seq[gpu.Interval] {
 	if t == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// An encoder writes the intervals of a segment. Numbers are varints, times are differences to the
-// previous interval, and each name is written only once.
+// An encoder writes the intervals of a segment. Numbers are varints, times are differences to the previous interval,
+// and each account name is written only once.
 type encoder struct {
 	header
 	data  []byte
@@ -24,8 +24,8 @@ type header struct {
 	power  gpu.IdlePower
 }
 
-// nameBytes is the memory that a name needs in the encoder, including the overhead of a map. The
-// text of the name is not included, because the owner's account shares it.
+// nameBytes is the memory of a name in the encoder, including the overhead of a map, but without the text, which the
+// owner's account shares.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }
@@ -37,11 +37,9 @@ func (e *encoder) uint(v uint64)   { e.data = binary.AppendUvarint(e.data, v) }
 func (e *encoder) int(v int64)     { e.data = binary.AppendVarint(e.data, v) }
 func (e *encoder) string(s string) { e.uint(uint64(len(s))); e.data = append(e.data, s...) }
 
-// float writes a number with its bytes in reverse order. Round numbers end with zero bits, so
-// they need few bytes in this order.
+// float writes the bytes of a number in reverse order: round numbers end with zero bits, so they become short varints.
 func (e *encoder) float(v float64) { e.uint(bits.ReverseBytes64(math.Float64bits(v))) }
 
-// flags writes up to 64 flags.
 func (e *encoder) flags(flags ...bool) {
 	var v uint64
 	for i, set := range flags {
@@ -52,7 +50,6 @@ func (e *encoder) flags(flags ...bool) {
 	e.uint(v)
 }
 
-// interval appends an interval.
 func (e *encoder) interval(to []byte, iv *gpu.Interval) []byte {
 	e.data = to
 	e.flags(iv.Late, iv.Gap, iv.Listed, iv.Allocated, iv.AtRest, iv.IdlePower != e.power)
@@ -87,7 +84,7 @@ func (e *encoder) instant(i gpu.Instant) {
 	e.end, e.offset = i.Boot, offset
 }
 
-// amounts writes a list of amounts, most of which are zero.
+// amounts writes a list of energies, most of which are zero.
 func (e *encoder) amounts(list []gpu.Millijoules) {
 	var set uint64
 	for i, amount := range list {
@@ -122,8 +119,7 @@ func (e *encoder) charge(c *gpu.Charge) {
 	e.int(int64(c.Idle))
 }
 
-// key writes the number of a name. When a name is used for the first time, key writes the name
-// after its number.
+// key writes the number of a name, and at its first use also the name.
 func (e *encoder) key(k gpu.AccountKey) {
 	n, known := e.names[k]
 	if known {
@@ -139,8 +135,7 @@ func (e *encoder) key(k gpu.AccountKey) {
 	}
 }
 
-// A decoder reads a segment. The segment was always written by an encoder in the same exporter
-// process.
+// A decoder reads a segment. It does not check for errors, because an encoder in the same process wrote the segment.
 type decoder struct {
 	header
 	data  []byte

@@ -8,17 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown records settled time in which the allocations were unknown, until this time is credited
-// to a holder. After the allocations are known again, the owner of an allocation is credited with
-// this time if the owner also held the device before, or if the owner had a process on the GPU.
+// Unknown contains settled time in which the allocations were unknown. Once they are known again, an owner with an
+// allocation is credited with this time if it also held the device before, or if it had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is not credited to a holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
-// Uncredited contains the time for which an owner may have held its device. Credited is the part of
-// Time that is already in the owner's held time, but not yet in the owner's GPU time.
+// Uncredited contains the time for which an owner may have held its device. Credited is the part of Time that is
+// already in the owner's held time, but not yet in the owner's GPU time.
 type Uncredited struct {
 	gpu.AccountKey
 	Time     time.Duration `json:"time"`
@@ -34,7 +33,6 @@ func (u *Unknown) negative() bool {
 	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Credited < 0 || c.Time < c.Credited })
 }
 
-// add records that an owner may have held its device for some time.
 func (u *Unknown) add(key gpu.AccountKey, took time.Duration) {
 	if i := u.find(key); i >= 0 {
 		u.Uncredited[i].Time += took
@@ -69,9 +67,9 @@ func (u *Unknown) heldBy(group gpu.Owner) (most time.Duration) {
 	return most
 }
 
-// presume records known allocations. While the list of allocations is incomplete, presume also adds
-// the last known allocations. An added allocation is live if its group is alive. If the live groups
-// are also unknown, the added allocations are not live until [book.learnAlive] is called.
+// presume records known allocations. While the list of allocations is incomplete, it adds the last known allocations,
+// which are live if their group is alive. If the live groups are unknown too, they are not live until [book.learnAlive]
+// is called.
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -87,9 +85,8 @@ func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
-// After a restart, learnAlive applies the first list of live groups to the earlier observations,
-// which have no such list. A holder that is alive now also held the GPU at the time of these
-// observations.
+// After a restart, learnAlive applies the first list of live groups to the earlier observations, which have no such
+// list. A holder that is alive now was also alive then.
 func (b *book) learnAlive(alive map[string]bool) {
 	if alive == nil {
 		return
@@ -106,7 +103,6 @@ func (b *book) learnAlive(alive map[string]bool) {
 	}
 }
 
-// learnAlive sets the live groups of an interval if they were unknown.
 func (iv *interval) learnAlive(alive map[string]bool) {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -119,8 +115,7 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// If neither the allocations nor the live groups are known, countUsers marks the allocations of
-// groups that have a process on the GPU as live, because the process proves that the group is
+// If neither the allocations nor the live groups are known, countUsers treats groups with a process on the GPU as
 // alive. Otherwise the active time of a holder could exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
@@ -141,9 +136,8 @@ func (iv *interval) countUsers() {
 	iv.to.Holders = iv.holders
 }
 
-// holdersBefore returns the allocations for an interval that ended before the allocations became
-// known. Between the end of the interval and the list of allocations, some owners may have ended
-// and other owners may have started.
+// holdersBefore returns the allocations for an interval that ended before the allocations became known. Since then,
+// some owners may have ended and others may have started.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -156,12 +150,11 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval to the held time of each live holder. It also adds earlier time that was not credited
-// yet. If an owner held the device at the start of the interval and worked, holdTime also credits this owner, even
-// if the owner has ended. For two other kinds of owners, holdTime records the time in unknown, because they may be
-// credited later. The first kind is owners with a process, because their allocation may be newer than the list of
-// allocations. The second kind is the last known holders while the allocations are unknown. If the interval is a
-// gap, a last known holder must also have held the device before the gap.
+// holdTime adds the interval, and earlier time that was not credited yet, to the held time of each live holder. It also
+// credits an owner that held the device at the start of the interval and worked, even if the owner has ended. For two
+// other kinds of owners, it records the time in unknown, because they may be credited later: owners with a process,
+// whose allocation may be newer than the list of allocations; and the last known holders while the allocations are
+// unknown. After a gap, a last known holder must also have held the device before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -207,9 +200,9 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders divides the GPU time in which the allocations were unknown among the holders. A
-// holder gets at most the time for which its group may have held the GPU. If an owner neither holds
-// the GPU nor has a process on it, creditHolders drops the owner's uncredited time.
+// creditHolders divides the GPU time in which the allocations were unknown among the holders. A holder gets at most the
+// time for which its group may have held the GPU. The uncredited time of an owner that neither holds the GPU nor has a
+// process on it is dropped.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
@@ -222,8 +215,7 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, present uses
-// only the shares for which counts returns true.
+// present returns the accounts of the owners with a process. If counts is not nil, it must return true for the share.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

@@ -8,20 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shortLived contains the recent work of identified processes that were present at no more than one mark. If a
-// group runs such processes, it probably also ran processes that ended before they were identified.
+// shortLived contains the recent work of identified processes that were present at no more than one mark. A group with
+// such processes probably also ran processes that ended before they were identified.
 type shortLived struct {
-	work map[gpu.Owner]time.Duration // work by group
-	// began contains the work of the processes that began in the last interval.
+	work  map[gpu.Owner]time.Duration // work by group
 	began map[gpu.ProcessID]time.Duration
 }
 
-// shortLivedMemory is the number of intervals after which the weight of a group's work has decayed
-// to about a third. The number is large because the ledger may identify only a few of the group's
-// processes.
+// shortLivedMemory is the number of intervals after which a group's work counts only about a third. It is large because
+// only a few of the group's processes may be identified.
 const shortLivedMemory = 64
 
-// learn adds the work of an interval, and reduces the weight of earlier work.
 func (s *shortLived) learn(parts []part) {
 	for group, work := range s.work {
 		s.work[group] = work - work/shortLivedMemory
@@ -49,8 +46,8 @@ func (s *shortLived) learn(parts []part) {
 	s.began = began
 }
 
-// candidates returns the holders that may have run vanished processes, weighted by replicas. The
-// allocations of all unknown pods count as one unmapped holder.
+// candidates returns the holders that may have run vanished processes, weighted by replicas. The allocations of all
+// unknown pods count as one unmapped holder.
 func (p *part) candidates() weighting {
 	var w weighting
 	for _, h := range p.holders {
@@ -64,9 +61,8 @@ func (p *part) candidates() weighting {
 	return w.inOrder()
 }
 
-// chargeVanished charges the energy of vanished processes to the holders, in proportion to the
-// recent work of the short-lived processes of each holder. If there is no such work, it divides the
-// energy in proportion to replicas.
+// chargeVanished charges the energy of vanished processes to the holders, by the recent work of the short-lived
+// processes of each holder. If there is no such work, it charges by replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

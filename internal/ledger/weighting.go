@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A weighting contains the shares over which an amount is divided, with a weight for each share.
-// The shares are sorted by account key.
+// A weighting contains shares and their weights, sorted by account key.
 type weighting []weighted
 
 type weighted struct {
@@ -36,7 +35,7 @@ func (w weighting) inOrder() weighting {
 	return w
 }
 
-// byActivity weights the shares by their own activity.
+// byActivity excludes the work of MPS servers for several owners.
 func (p *part) byActivity() weighting {
 	w := make(weighting, 0, len(p.shares))
 	for i := range p.shares {
@@ -46,8 +45,8 @@ func (p *part) byActivity() weighting {
 	return w
 }
 
-// byHolding weights the holders by replicas, with or without a process. If there are no holders,
-// it weights all owners with a process equally.
+// byHolding weights the holders by replicas, with or without a process. Without holders, it weights all owners with a
+// process equally.
 func (p *part) byHolding() weighting {
 	w := make(weighting, 0, max(len(p.holders), len(p.shares)))
 	for _, h := range p.holders {
@@ -68,8 +67,7 @@ func (p *part) byHolding() weighting {
 	return w
 }
 
-// byService weights the clients of the MPS server by replicas. If the clients hold no replicas,
-// it weights them equally.
+// byService weights the clients of the MPS server by replicas. If they hold no replicas, it weights them equally.
 func (p *part) byService() (w weighting) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.shares[i].served == 0 })
@@ -88,14 +86,13 @@ func (p *part) byService() (w weighting) {
 	return w
 }
 
-// divisible is the weight of one replica. It is divisible by every number from 1 to 12, so up to
-// twelve owners can get exactly equal parts.
+// divisible is the weight of one replica. It is divisible by every number from 1 to 12, so up to twelve owners can get
+// exactly equal parts.
 const divisible = 27720
 
-// users returns the indices of the shares of owners that hold an allocation. If containers of a
-// pod share a claim, they hold the GPU together. A group holds the allocations of its containers.
-// If a container holds the allocation but has no process, the other containers of its group are
-// the users.
+// users returns the indices of the shares of owners that hold an allocation. Containers that share a claim in a pod
+// hold the GPU together. If the container with the allocation has no process, the other containers of its group are the
+// users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

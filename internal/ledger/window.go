@@ -11,55 +11,51 @@ import (
 // A window summarises the observations of a GPU over some time.
 type window struct {
 	processes []usage // sorted by process id
-	// sampled is the time on the boot clock up to which the activity of the processes is known.
+	// The activity of the processes is known up to sampled (boot clock).
 	sampled time.Duration
-	// mig describes the partitioning at the last observation. places contains the instance of each
-	// process.
+	// mig is the partitioning at the last observation. places contains the instance of each process.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
-	// instances contains the busy time of each MIG instance. The busy times are complete if divided is
-	// set and all observations had the same instances.
+	// instances contains the busy time of each MIG instance. divided is set if every observation had the same instances
+	// with known busy times.
 	instances map[string]time.Duration
 	divided   bool
 	// listed is set if the processes were known at the start of the window and at every observation.
 	listed bool
-	// outdated is set if the list of processes at some observation came from an earlier observation.
+	// outdated is set if an observation used the list of processes of an earlier observation.
 	outdated bool
 	// signal is set if the activity was known in every observation.
 	signal bool
 	// weighted is set if the activity was weighted in an observation; see [Observation.ActivityWeighted].
 	weighted bool
-	// busy is set if the GPU was active. measured is set if every observation included the utilisation
-	// of the GPU. utilization is the sum of the utilisation values. looks is the number of
-	// observations.
+	// busy is set if the GPU was active. measured is set if every observation contained the utilisation of the GPU.
+	// utilization is the sum of these values, and looks is the number of observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
-	// throttled is the time for which the GPU was throttled.
-	throttled gpu.ThrottledTimes
-	// quietPower is the last power of the GPU in quiet times, according to the driver's samples. It is
-	// 0 if there was no quiet time.
+	throttled      gpu.ThrottledTimes
+	// quietPower is the last power of the GPU in quiet times, according to the driver's samples, or 0 if there was no
+	// quiet time.
 	quietPower gpu.Watts
 	// quietSampled is set if an observation had power samples.
 	quietSampled bool
-	// holders contains the allocations at the last observation. holdersKnown is set if these
-	// allocations are complete. Otherwise alive contains the UIDs of the pods that were alive, or nil
-	// if these UIDs are also unknown.
+	// holders contains the allocations at the last observation. They are complete if holdersKnown is set. Otherwise
+	// alive contains the UIDs of the live pods, or nil if they are also unknown.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
 }
 
-// A usage describes the use of the GPU by one process in a window.
+// A usage is the use of the GPU by one process in a window.
 type usage struct {
 	*gpu.Process
-	// active is set if the process worked. activity is the busy time of the process. served is the
-	// part of this time in which an MPS server worked for several owners.
+	// active is set if the process worked. activity is its busy time, and served is the part in which it was an MPS
+	// server that worked for several owners.
 	activity, served time.Duration
 	active           bool
 }
 
-// add adds more activity of the same process.
+// Both usages belong to the same process.
 func (u *usage) add(more usage) {
 	u.activity += more.activity
 	u.served += more.served
@@ -68,7 +64,6 @@ func (u *usage) add(more usage) {
 
 func (u *usage) worked() bool { return u.active || u.activity > 0 }
 
-// newWindow returns a window that starts with the given processes.
 func newWindow(processes []usage) window {
 	return window{
 		processes: processes,
@@ -78,7 +73,7 @@ func newWindow(processes []usage) window {
 	}
 }
 
-// add adds an observation. The list of processes may be older than the observation.
+// The list of processes may be older than the observation.
 func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
 		w.addUsage(usage{Process: p})
@@ -110,7 +105,6 @@ func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	w.holders, w.holdersKnown, w.alive = o.Allocations, o.AllocationsKnown, o.Alive
 }
 
-// addUsage adds the activity of a process, and updates the other data of the process.
 func (w *window) addUsage(u usage) {
 	i, found := w.find(u.ID)
 	if !found {
@@ -122,14 +116,12 @@ func (w *window) addUsage(u usage) {
 	known.add(u)
 }
 
-// find returns the index of a process, and whether it is present.
 func (w *window) find(id gpu.ProcessID) (int, bool) {
 	return slices.BinarySearchFunc(w.processes, id, func(u usage, id gpu.ProcessID) int { return compareProcess(u.ID, id) })
 }
 
-// sampledUntil returns the time on the boot clock up to which the activity is known after an
-// observation. If the activity of an observation is unknown, this is the time of the observation,
-// because no later samples for it can arrive.
+// sampledUntil returns the time (boot clock) up to which the activity is known after an observation. If the activity is
+// unknown, this is the time of the observation, because no later samples for it can arrive.
 func sampledUntil(o Observation) time.Duration {
 	if !o.ActivityKnown {
 		return o.At.Boot
@@ -137,7 +129,6 @@ func sampledUntil(o Observation) time.Duration {
 	return o.Sampled.To
 }
 
-// merge adds the observations of a later window.
 func (w *window) merge(later window) {
 	for _, u := range later.processes {
 		w.addUsage(u)
@@ -163,8 +154,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns a usage for each of the given processes that the window contains. The usages
-// contain no activity. The given processes must be sorted.
+// usagesOf returns a usage without activity for each of the processes that the window contains. ids must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {
@@ -175,7 +165,6 @@ func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	return out
 }
 
-// end returns the state of the window at the mark that ends it.
 func (w *window) end(m Mark) window {
 	e := newWindow(w.usagesOf(m.Processes))
 	e.mig, e.places = w.mig, w.places

@@ -2,25 +2,21 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// summed is the counter name of an integral of power. The exporter computes this integral, and each
-// exporter process starts it at 0.
+// summed is the counter name of an integral of power. Each exporter process starts its integral at 0.
 const summed = string(gpu.EnergyPower)
 
-// Former is a counter that the board no longer provides. Until this counter returns, the energy is
-// an integral of power.
+// Former is a counter that the board no longer provides. Until it returns, the energy is an integral of power.
 type Former struct {
 	Counter string `json:"counter"`
-	// Energy is the last value of the counter, read at At. Counted is the energy that was counted
-	// since At.
+	// Energy is the last value of the counter, read at At. Counted is the energy that was counted since At.
 	Energy  gpu.Millijoules `json:"energy"`
 	At      gpu.Instant     `json:"at"`
 	Counted gpu.Millijoules `json:"counted"`
 }
 
-// growth returns the energy between two marks, and whether this energy is known. If the marks come from different
-// counters, their values cannot be subtracted. In this case growth uses the integral of power, which the exporter
-// also computes while the board provides a counter. After the board's counter returns, the counter also contains
-// the energy of the time in which the counter was missing.
+// growth returns the energy between two marks, and whether it is known. The values of two different counters cannot be
+// subtracted, so growth then uses the integral of power, which the exporter computes even while the board provides a
+// counter. When the board's counter returns, it also contains the energy of the time in which it was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -33,15 +29,13 @@ func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	return 0, false
 }
 
-// sameCounter reports whether two marks belong to the same counter. A counter without a name
-// matches any counter.
+// A counter without a name matches any counter.
 func sameCounter(a, b *Mark) bool {
 	return a.Counter == b.Counter || a.Counter == "" || b.Counter == ""
 }
 
-// withdrawn returns the counter that is missing at m, which is the mark after the last mark. It
-// returns nil if no counter is missing. If a counter has returned, withdrawn still returns it for
-// one more mark, so that the next mark can confirm the return.
+// withdrawn returns the counter that is missing at the new mark m, or nil if none is missing. If a counter has
+// returned, it still returns it for one more mark, which can confirm the return.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -55,8 +49,7 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	return nil
 }
 
-// add returns a copy of the counter with more counted energy. The original must not change, because
-// several marks share the original.
+// add returns a copy, because several marks share the original.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil
@@ -66,17 +59,15 @@ func (f *Former) add(energy gpu.Millijoules) *Former {
 	return &next
 }
 
-// returned reports whether m, the mark after the last mark, confirms that a withdrawn counter has
-// returned.
+// returned reports whether the new mark m confirms that a withdrawn counter has returned.
 func (b *book) returned(m *Mark) bool {
 	f := b.last.Former
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that a returned counter contains but the book does not
-// contain. If there is no such energy, missed returns nil. Such energy exists if the exporter was
-// stopped for some time, because a stopped exporter cannot integrate power. The users of the GPU at
-// that time are unknown.
+// missed returns an interval with the energy that a returned counter contains but the book does not contain, or nil if
+// there is no such energy. It exists if the exporter was stopped for some time, because a stopped exporter cannot
+// integrate power. The users of the GPU at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}
