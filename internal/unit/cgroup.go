@@ -13,20 +13,18 @@ import (
 // match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is usually the name of the unit. There are two exceptions: the SLUID of a Slurm job, and the 64 hex digits
-	// of a container. For these units, the name comes from another file.
+	// id is the name of the unit. Two kinds of units get their names from files: for a Slurm job with a SLUID, id is
+	// the SLUID, and for a container, id consists of 64 hex digits.
 	id string
-	// uid is the uid of the unit's user. It is empty if the path does not contain this uid.
+	// uid is empty if the path does not contain the uid of the unit's user.
 	uid string
 	// account is the uid of the trusted user who owns the container. For containers of root, account is empty.
 	account string
-	// inPod is set if the unit is inside a pod.
-	inPod bool
+	inPod   bool
 	// daemon is set for the Slurm daemon that runs a step of the job.
 	daemon bool
 }
 
-// named reports whether the id is already the unit's name.
 func (m match) named() bool {
 	if m.manager == Slurm {
 		return !isSLUID(m.id)
@@ -37,8 +35,7 @@ func (m match) named() bool {
 // engines lists the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of a container if an engine provides the container's name. For other units it returns an
-// empty string.
+// container returns "" for units that are not containers of these engines.
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id
@@ -46,9 +43,8 @@ func (m match) container() string {
 	return ""
 }
 
-// parser finds units in cgroup files.
 type parser struct {
-	// managers contains the managers, sorted by precedence.
+	// managers is sorted by precedence.
 	managers []Manager
 	// isPod reports whether a segment of a path belongs to a pod, given the segments above.
 	isPod func(segment string, above []string) bool
@@ -85,7 +81,7 @@ func (p *parser) parse(file string) (found match, ok bool) {
 	return found, ok
 }
 
-// rank returns the precedence of a manager, where 0 is the highest precedence. For an unknown manager it returns -1.
+// rank returns 0 for the manager with the highest precedence, and -1 for an unknown manager.
 func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
@@ -123,13 +119,12 @@ func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	return match{}, inPod
 }
 
-// services reports whether services are units.
 func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
 
 // unitAt returns the unit that a manager's pattern finds if the match begins at segment i. If patterns find several
-// units, unitAt returns the unit nearest to the root, because the owner of a unit can choose all names below the
-// unit. If several units are equally near to the root, it returns the unit of the first manager. It tries only
-// managers for which the function only returns true. If this function is nil, it tries all managers.
+// units, unitAt returns the unit nearest to the root, because the owner of a unit can choose all names below the unit.
+// If several units are equally near to the root, it returns the unit of the first manager. If only is not nil, unitAt
+// tries only the managers for which only returns true.
 func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
 	at := len(segments)
 	for k := range p.managers {
@@ -146,7 +141,6 @@ func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m m
 	return m, ok
 }
 
-// unit returns the match for the result of one of the manager's patterns.
 func (m *Manager) unit(f found, segments []string) match {
 	u := match{manager: m.Name, id: strings.Clone(f.name), uid: strings.Clone(f.uid)}
 	switch below := segments[f.at+1:]; {
@@ -165,7 +159,6 @@ func isParent(s string) bool {
 	return strings.HasSuffix(s, ".slice") || s == "libpod_parent" || s == ".."
 }
 
-// aboveUsers returns the segments above the first slice of users.
 func aboveUsers(segments []string) []string {
 	if i := slices.IndexFunc(segments, proc.IsUserSlice); i >= 0 {
 		return segments[:i]
@@ -182,8 +175,8 @@ func isSystem(above []string) bool {
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns a service if a cgroup file names it and the slice of this service is above the exporter's
-// cgroup namespace. Otherwise hiddenService returns "". The service may belong to the system or to a user.
+// hiddenService returns the service that a cgroup file names if the service's slice is above the exporter's cgroup
+// namespace, and "" otherwise. Such a service may belong to the system or to a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -211,7 +204,6 @@ var hostServices = []string{
 	"nvidia-dcgm", "dcgm", "dcgm-exporter", "nvidia-dcgm-exporter",
 }
 
-// ofService returns the unit of a system service.
 func ofService(name string) match {
 	if slices.Contains(hostServices, name) || !validName(name) {
 		return match{}
@@ -246,17 +238,14 @@ func (p *parser) ofUser(segments []string) match {
 	return match{manager: User, id: uid}
 }
 
-// isNumber reports whether s is a decimal number of at most 32 bits without leading zeros.
+// isNumber reports whether s consists of at most 10 digits, which is enough for 32 bits, without leading zeros.
 func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// maxName is the maximum length of a unit's name. The kernel limits the names of cgroups to the same
-// length.
+// maxName is in bytes. The kernel limits the names of cgroups to the same length.
 const maxName = 255
 
-// validName reports whether s can be the name of a unit. A name must be printable UTF-8, and at most maxName bytes
-// long.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

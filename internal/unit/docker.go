@@ -16,13 +16,12 @@ const (
 	maxContainerList = 4 << 20
 )
 
-// container contains the data that the exporter uses from an engine's files about a container.
 type container struct {
 	manager, name, image, project string
 	devices                       []gpu.DeviceName
 }
 
-// checked returns the container. It removes texts that are invalid as labels.
+// checked removes texts that are invalid as labels.
 func (c container) checked() container {
 	for _, text := range []*string{&c.name, &c.image, &c.project} {
 		if !validName(*text) {
@@ -32,7 +31,6 @@ func (c container) checked() container {
 	return c
 }
 
-// hold adds GPUs that the container holds, up to a limit.
 func (c *container) hold(devices []gpu.DeviceName) {
 	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
 }
@@ -86,7 +84,6 @@ func readDocker(root, id string) (container, error) {
 	return c, err
 }
 
-// readDockerConfig reads the field Config in config.v2.json.
 func (c *container) readDockerConfig(d *document, visible *visibleDevices) error {
 	return d.object(func(field string) error {
 		switch field {
@@ -106,7 +103,7 @@ func (c *container) readDockerConfig(d *document, visible *visibleDevices) error
 	})
 }
 
-// deviceRequest is a request for devices. Docker's option --gpus creates such a request.
+// deviceRequest is created by Docker's option --gpus.
 type deviceRequest struct {
 	driver string
 	count  int64    // -1 means all devices
@@ -145,8 +142,7 @@ func readDeviceRequest(d *document) (r deviceRequest, err error) {
 	return r, err
 }
 
-// devices returns the GPUs that a request selects. A request for a number of GPUs selects the GPUs with the lowest
-// indices.
+// A request for a number of GPUs selects the GPUs with the lowest indices.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.driver == "cdi":
@@ -173,8 +169,8 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 // cdiKind is the prefix of GPU names in the Container Device Interface (CDI).
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPU that an id names. The id is all, a UUID, an index, <index>:<index of a
-// MIG device>, or a name in the Container Device Interface.
+// requested returns the GPU that an id names: all, a UUID, an index, <index>:<index of a MIG device>, or a name in the
+// Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

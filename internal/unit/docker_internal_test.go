@@ -89,7 +89,7 @@ func TestVisibleDevices(t *testing.T) {
 	}
 }
 
-// FuzzDocker checks random files about a container. The exporter must not crash, and must not accept an invalid name.
+// FuzzDocker checks that no file about a container crashes the exporter or gives the container an invalid name.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"Name":"/x"}`), []byte(`{"DeviceRequests":[{"Count":-1,"Driver":"nvidia"}]}`))
 	f.Add([]byte(`{"Config":{"Image":"\u001b[2J","Labels":{"com.docker.compose.project":"a\nb"}}}`), []byte(`{"DeviceRequests":null,"a":[[{"b":[1]}]]}`))
@@ -109,7 +109,6 @@ func FuzzDocker(f *testing.F) {
 	})
 }
 
-// checkTexts checks that the strings about a container are safe in labels and on a terminal.
 func checkTexts(t *testing.T, c container) {
 	t.Helper()
 	for _, text := range []string{c.name, c.image, c.project} {
@@ -140,7 +139,6 @@ func TestContainerTexts(t *testing.T) {
 	}
 }
 
-// TestContainerFilesAreSmall checks that a file that is too large or too deep is rejected with a reason.
 func TestContainerFilesAreSmall(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "containers", containerID)

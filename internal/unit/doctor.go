@@ -12,7 +12,7 @@ import (
 // Check is the doctor's result for one manager on this machine.
 type Check struct {
 	Manager string
-	// Enabled is set if units of the manager get accounts.
+	// Enabled is set if units of the manager get metrics.
 	Enabled bool
 	// Units is the number of units that have a process. Example is one of these units. PID is the
 	// oldest known process of Example.
@@ -61,7 +61,6 @@ func (m *Mapper) Checks() (all []Check) {
 	return all
 }
 
-// unnamed returns the reason why a unit has no name.
 func (m *Mapper) unnamed(c match) string {
 	if c.account != "" {
 		return fmt.Sprintf("the file of the user %s below --units.rootless-dir does not name the container", c.account)
@@ -69,7 +68,6 @@ func (m *Mapper) unnamed(c match) string {
 	return unnamed[c.manager]
 }
 
-// unnamed contains, for each manager, the reason why a unit has no name.
 var unnamed = map[string]string{
 	Slurm:   "no slurmstepd has a title with its job id",
 	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",

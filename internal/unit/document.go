@@ -52,7 +52,6 @@ func readDocument(path string, limit int64, read func(*document) error) error {
 	return fmt.Errorf("%s: %w", path, errDocument)
 }
 
-// limited is a reader that returns an error after a number of bytes.
 type limited struct {
 	io.Reader
 	left int64
@@ -66,7 +65,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin reads the delimiter with which an object or a list begins. It returns false for a null.
+// begin returns false for a null.
 func (d *document) begin(delimiter json.Delim) (bool, error) {
 	switch token, err := d.next(); {
 	case err != nil:
@@ -79,7 +78,6 @@ func (d *document) begin(delimiter json.Delim) (bool, error) {
 	return true, nil
 }
 
-// next returns the next token in a value. If there is no further token, next returns an error.
 func (d *document) next() (json.Token, error) {
 	token, err := d.decoder.Token()
 	if err == io.EOF {
@@ -88,7 +86,7 @@ func (d *document) next() (json.Token, error) {
 	return token, err
 }
 
-// object reads an object. For each field, it calls the function field, which must read the value.
+// object calls the function field for each field of an object. This function must read the value.
 func (d *document) object(field func(name string) error) error {
 	if ok, err := d.begin('{'); !ok {
 		return err
@@ -106,8 +104,7 @@ func (d *document) object(field func(name string) error) error {
 	return err
 }
 
-// list reads a list. For each element, it calls the function element, which must read the
-// element.
+// list calls the function element for each element of a list. This function must read the element.
 func (d *document) list(element func() error) error {
 	if ok, err := d.begin('['); !ok {
 		return err
@@ -121,7 +118,6 @@ func (d *document) list(element func() error) error {
 	return err
 }
 
-// text reads a string.
 func (d *document) text(into *string) error {
 	token, err := d.next()
 	s, ok := token.(string)
@@ -132,7 +128,6 @@ func (d *document) text(into *string) error {
 	return err
 }
 
-// number reads an integer.
 func (d *document) number(into *int64) error {
 	token, err := d.next()
 	if err != nil || token == nil {
@@ -148,7 +143,6 @@ func (d *document) number(into *int64) error {
 	return nil
 }
 
-// skip reads any value.
 func (d *document) skip() error {
 	for depth := 0; ; {
 		token, err := d.next()

@@ -67,9 +67,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns a function for a process in a cgroup with an id from [parser.parented]. This function
-// returns the current answer for the process. If an engine lists a container with the id, the answer is this
-// container. Otherwise the answer is the result of calling the argument instead, or the host if instead is nil.
+// resolveParented returns a function that returns the current owner of a process in a cgroup with an id from
+// [parser.parented]. If an engine lists a container with this id, the owner is the container. Otherwise it is the
+// result of instead, or the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -89,7 +89,6 @@ func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owne
 	}
 }
 
-// answer returns the current answer for a process outside pods.
 func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	u, known := m.unit(c, first)
 	if !known {
@@ -98,11 +97,10 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
-// podmanList returns Podman's containers. The function reads the containers only once.
+// The function reads the containers only once.
 type podmanList func() (map[string]container, error)
 
-// read returns one of Podman's containers with its GPUs. If Podman does not list the container, the
-// name is empty.
+// read returns a container without a name if Podman does not list the container.
 func (l podmanList) read(m *Mapper, id string) (container, error) {
 	all, err := l()
 	c := all[id]

@@ -59,8 +59,7 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 	return e, ctx.Err()
 }
 
-// rule returns the result of a manager for a cgroup file. decided is the manager that determined
-// the owner, or empty if no manager did.
+// decided is the manager that determined the owner, or empty if no manager did.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -82,7 +81,6 @@ func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	return r
 }
 
-// patternOf returns the pattern with which a manager finds a unit.
 func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	for _, p := range manager.Paths {
 		one := *manager
@@ -127,7 +125,6 @@ func belowOwner(manager *Manager, cgroup string) string {
 	return ""
 }
 
-// anywhere returns the index of the first segment at which the pattern matches, or -1.
 func (p *Pattern) anywhere(segments []string) int {
 	for i := range segments {
 		if _, ok := p.match(segments, i); ok {

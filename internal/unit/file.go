@@ -18,7 +18,6 @@ func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }
 
-// open opens a file and checks it.
 func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	switch {
@@ -56,7 +55,6 @@ func trusted(info os.FileInfo, want os.FileMode) error {
 	return nil
 }
 
-// readTrusted returns the content of a regular file of at most limit bytes.
 func readTrusted(path string, limit int64) ([]byte, os.FileInfo, error) {
 	f, info, err := openTrusted(path, 0)
 	if err != nil {
@@ -67,8 +65,6 @@ func readTrusted(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return data, info, err
 }
 
-// readOwned returns the content of a regular file of at most limit bytes that belongs to the given
-// user.
 func readOwned(path string, limit int64, uid int) ([]byte, error) {
 	f, _, err := open(path, func(info os.FileInfo) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != uid || !info.Mode().IsRegular() {
@@ -91,7 +87,6 @@ func readLimited(f *os.File, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// listTrusted returns the names in a directory, or an error if there are more than limit names.
 func listTrusted(path string, limit int) ([]string, error) {
 	f, _, err := openTrusted(path, os.ModeDir)
 	if err != nil {

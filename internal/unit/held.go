@@ -27,10 +27,9 @@ const (
 
 // claim is a GPU that a job holds according to a prolog's file.
 type claim struct {
-	device gpu.DeviceName
-	job    jobKey // a job without a name, if the file cannot be used
-	named  number
-	// written is the time at which the file was written.
+	device  gpu.DeviceName
+	job     jobKey // a job without a name, if the file cannot be used
+	named   number
 	written time.Time
 }
 
@@ -38,13 +37,11 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed GPU names. badName is the first malformed name. badPath is the file that
-	// contains badName.
+	// malformed counts malformed GPU names. The file badPath contains the first of them, badName.
 	malformed        int
 	badName, badPath string
 }
 
-// reject counts a malformed GPU name.
 func (p *prologFiles) reject(name, path string) {
 	if p.malformed++; p.malformed == 1 {
 		p.badName, p.badPath = name, path
@@ -76,7 +73,6 @@ func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	return files, errors.Join(first, files.check())
 }
 
-// missing returns nil if the error means that a file or directory does not exist. Otherwise it returns the error.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -91,11 +87,9 @@ type prologDir struct {
 	numbers Numbers
 }
 
-// numbersFile is the name of the file that defines the meaning of the numbers in its directory.
 const numbersFile = "numbers"
 
-// openPrologDir reads the meaning of the numbers in a directory. If the directory contains no such file,
-// openPrologDir uses the given meaning.
+// openPrologDir uses the meaning n unless the directory contains the file numbers.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
@@ -165,13 +159,11 @@ func (p *prologFiles) readGPU(dir prologDir, name string, c claim) error {
 	return nil
 }
 
-// heldBy is one line in a file that lists holders.
 type heldBy struct {
 	job jobKey
 	uid string
 }
 
-// parseHolders parses the lines of a file. The lines name units of the given manager. A malformed line is an error.
 func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -238,8 +230,7 @@ func (p *prologFiles) readJobs(dir prologDir) error {
 // noGPUs is the value of CUDA_VISIBLE_DEVICES that the prolog of a job without GPUs gets.
 const noGPUs = "NoDevFiles"
 
-// addJob adds the content of a job's file. It ignores unknown names and invalid values. It counts malformed GPU
-// names.
+// addJob ignores unknown names and invalid values, but counts malformed GPU names.
 func (p *prologFiles) addJob(path, text string, written time.Time, dir prologDir) {
 	job := dir.key(filepath.Base(path))
 	info := p.infos[job]

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// holders returns the jobs that hold each GPU, by the GPU's name in the files.
 func holders(files prologFiles) map[string][]string {
 	of := make(map[string][]string)
 	for _, c := range files.claims {
@@ -214,7 +213,6 @@ func TestBadPrologFiles(t *testing.T) {
 	}
 }
 
-// TestUntrustedDirectory checks that a directory is ignored if other users can write to it.
 func TestUntrustedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "held")
 	write(t, filepath.Join(dir, "0"), "4711\n")

@@ -9,7 +9,6 @@ import (
 // heldDir is a directory with files that list the GPUs held by the units of a manager.
 type heldDir struct{ path, manager string }
 
-// slurmDirs returns the directories to which Slurm prologs write.
 func slurmDirs(paths ...string) (dirs []heldDir) {
 	for _, p := range paths {
 		dirs = append(dirs, heldDir{p, Slurm})
@@ -17,7 +16,6 @@ func slurmDirs(paths ...string) (dirs []heldDir) {
 	return dirs
 }
 
-// heldDirs returns the directories of all managers.
 func (cfg *Config) heldDirs() []heldDir {
 	dirs := slurmDirs(cfg.HeldDirs...)
 	for _, m := range cfg.known() {
@@ -32,7 +30,6 @@ func (cfg *Config) heldDirs() []heldDir {
 // For another unit, the key is manager/unit.
 type jobKey string
 
-// keyOf returns the key of a unit.
 func keyOf(u gpu.Unit) jobKey {
 	if u.Manager == Slurm {
 		return jobKey(u.Name)
@@ -40,7 +37,6 @@ func keyOf(u gpu.Unit) jobKey {
 	return jobKey(u.Manager + "/" + u.Name)
 }
 
-// unit returns the unit that the key identifies.
 func (k jobKey) unit() gpu.Unit {
 	if manager, name, ok := strings.Cut(string(k), "/"); ok {
 		return gpu.Unit{Manager: manager, Name: name}
@@ -48,7 +44,6 @@ func (k jobKey) unit() gpu.Unit {
 	return gpu.Unit{Manager: Slurm, Name: string(k)}
 }
 
-// key returns the key for a unit of the directory's manager.
 func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
 
 // isJob reports whether the name of a file can be the name of a unit. Files with other names are

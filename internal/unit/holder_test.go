@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// withPBS configures a directory with files that list which GPUs PBS jobs hold.
 func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	t.Helper()
 	return func(c *unit.Config) {

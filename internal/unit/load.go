@@ -101,7 +101,6 @@ func parseManager(base, file, text string) (m Manager, err error) {
 	return m, nil
 }
 
-// set applies one line of a file.
 func (m *Manager) set(name, value string) error {
 	switch name {
 	case "unit":

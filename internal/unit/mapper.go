@@ -41,8 +41,7 @@ type Config struct {
 	ProcFS string
 	// Known contains all managers, sorted by precedence. If it is nil, the built-in managers are used.
 	Known []Manager
-	// Managers contains names of managers. Units of these managers get accounts. Units of the managers in
-	// Patterns always get accounts.
+	// Managers contains the names of managers. Only units of these managers and of Patterns get metrics.
 	Managers []string
 	Patterns Patterns
 	// Max is the maximum number of units. Further units of a manager are combined into one unit,
@@ -109,8 +108,7 @@ type Mapper struct {
 	engines map[string]string
 	// described contains the descriptions from the jobs' files, by job.
 	described map[jobKey]gpu.UnitInfo
-	// uids contains the uid of each unit's user, if it is known.
-	uids map[gpu.Unit]string
+	uids      map[gpu.Unit]string
 	// units contains the units within the limit. For each unit, the value is the boot-clock time at which the
 	// unit was last alive.
 	units     map[gpu.Unit]time.Duration
@@ -131,7 +129,6 @@ type dated struct {
 // required reports whether units may hold GPUs that no process uses yet.
 func (cfg *Config) required() bool { return len(cfg.heldDirs()) > 0 || cfg.Pods == nil }
 
-// known returns all managers, sorted by precedence.
 func (cfg *Config) known() []Manager {
 	if cfg.Known == nil {
 		return slices.Concat(cfg.Patterns, BuiltInManagers())
@@ -222,7 +219,6 @@ func (m *Mapper) isActive() bool {
 	return m.active
 }
 
-// findLive scans the processes and stores the names of jobs.
 func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) {
 	m.scanning.Lock()
 	defer m.scanning.Unlock()

@@ -22,7 +22,6 @@ import (
 
 const containerID = "3f4a9c0d1e2b5a697887766554433221100ffeeddccbbaa99887766554433221"
 
-// machine is a simulated machine with the same chain of resolvers as in the exporter.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -32,7 +31,6 @@ type machine struct {
 	chain *owner.Chain
 }
 
-// pod is a resolver that assigns every process in a pod to the same pod.
 type pod struct{}
 
 func (pod) Resolve(p owner.Process) func() owner.Answer {
@@ -88,7 +86,6 @@ func (m *machine) remove(name string) {
 	}
 }
 
-// start adds a process that the user 1001 runs.
 func (m *machine) start(pid int, comm, cgroup, title string) {
 	dir := "proc/" + strconv.Itoa(pid) + "/"
 	m.write(dir+"stat", fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 0 0", pid, comm, pid))
@@ -97,7 +94,6 @@ func (m *machine) start(pid int, comm, cgroup, title string) {
 	m.write(dir+"status", "Name:\t"+comm+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// job adds a job with a process and the daemon of its step.
 func (m *machine) job(pid int, id, run string) {
 	path := "/system.slice/slurmstepd.scope/" + run
 	m.start(pid, "slurmstepd", path+"/step_batch/slurm", "slurmstepd: ["+id+".batch]")
@@ -111,7 +107,7 @@ func (m *machine) refresh() {
 	}
 }
 
-// want checks the owner of a process. The owner is written as manager/unit, or as a kind.
+// want expects manager/unit, or the kind of another owner.
 func (m *machine) want(pid uint32, want string) {
 	m.t.Helper()
 	p, _ := m.chain.Process(pid)
@@ -127,8 +123,8 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld checks the holders of GPUs. A holder is written as manager/unit, followed by "dead" if the unit is not
-// alive. "none" stands for a file without a live job.
+// wantHeld expects manager/unit for each GPU, followed by "dead" if the unit is not alive. "none" stands for a file
+// without a live job.
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
 	var got []string
@@ -405,7 +401,6 @@ func TestLimit(t *testing.T) {
 	m.want(16, "user/1006")
 }
 
-// TestUsers checks which data about users each selection shows.
 func TestUsers(t *testing.T) {
 	for users, want := range map[unit.Users]gpu.UnitInfo{
 		unit.UsersUID:  {UID: "1001", Account: "physics"},

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 )
 
-// maxNamespaces is the maximum number of containerd namespaces that are read.
 const maxNamespaces = 256
 
 // readNerdctl reads a container from the directory of containerd's runtime,

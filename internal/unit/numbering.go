@@ -40,7 +40,6 @@ func (d prologDir) number(name string) number {
 	return number{d, text}
 }
 
-// jobUse contains the numbers in the files of a job, and the GPUs that the job's processes use.
 type jobUse struct {
 	job     jobKey
 	numbers []string
@@ -144,7 +143,6 @@ func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
 	return slices.DeleteFunc(slices.Clone(n.devices), func(d gpu.Device) bool { return !uuids[d.UUID] })
 }
 
-// add stores the GPUs used by a job as the newest entry of a directory.
 func (n *numbering) add(dir string, use jobUse) {
 	if n.jobs == nil {
 		n.jobs = make(map[string][]jobUse)

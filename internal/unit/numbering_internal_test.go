@@ -20,10 +20,9 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks a configuration with a wrong meaning of the numbers in the files of prologs. The mapper must
-// compare the numbers with the GPUs that jobs use, detect the error, and propose the meaning that follows from
-// gres.conf. In the test, each job uses the GPUs that Slurm allocates to it, and the files of the job contain the
-// numbers of these GPUs in Slurm.
+// TestNumbering checks that the mapper detects a wrong value of --units.held-numbers from the GPUs that jobs use, and
+// proposes the right value. In each case, the function slurm returns the GPU to which a number refers in Slurm, and the
+// jobs use these GPUs.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]

@@ -35,7 +35,6 @@ var (
 	AMD   = Numbers{meaning: amd}   // the position among the AMD GPUs and partitions
 )
 
-// maxNumber is the largest valid number of a GPU.
 const maxNumber = 999
 
 // MarshalText implements [encoding.TextMarshaler].

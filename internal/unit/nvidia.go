@@ -15,7 +15,6 @@ const nvidiaRuntime = "nvidia"
 // variables are not kept, because they may contain secrets.
 type visibleDevices string
 
-// read reads the list of environment variables.
 func (v *visibleDevices) read(d *document) error {
 	return d.list(func() error {
 		var variable string
@@ -27,7 +26,6 @@ func (v *visibleDevices) read(d *document) error {
 	})
 }
 
-// devices returns the GPUs that the value names.
 func (v visibleDevices) devices() (list []gpu.DeviceName) {
 	n := 0
 	for id := range strings.SplitSeq(string(v), ",") {

@@ -19,11 +19,9 @@ type Pattern struct {
 	name, uid groupAt
 }
 
-// groupAt is the place of a group in a pattern. It consists of the index of a segment and the index of
-// the group in the regexp for this segment.
+// groupAt consists of the index of a segment and the index of the group in the regexp for this segment.
 type groupAt struct{ segment, group int }
 
-// uidGroup is the name of the group that matches the uid of a unit's user.
 const uidGroup = "uid"
 
 // parsePattern parses a pattern. A pattern contains a regexp for each segment, separated by /. One of
@@ -84,7 +82,7 @@ var ownedNames = []string{
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
 }
 
-// ownedAbove contains paths. A cgroup in ownedNames may be below such a path.
+// ownedAbove contains the paths at which the cgroups of ownedNames may be.
 var ownedAbove = [][]string{
 	{},
 	{"system.slice"},
@@ -106,7 +104,6 @@ var ownedAbove = [][]string{
 // userManager is the path of a user's systemd instance.
 var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
 
-// errUser is the reason why a pattern is rejected.
 var errUser = errors.New("users choose the names there")
 
 // check returns an error if a user other than root could create a cgroup that the pattern matches.
@@ -142,14 +139,11 @@ func (p *Pattern) below(owned []string) bool {
 	return true
 }
 
-// found is the result of matching a pattern. It contains the name of a unit, the unit's user, and the
-// index of the segment that contains the name.
 type found struct {
 	name, uid string
 	at        int
 }
 
-// match matches the pattern with the segments that begin at index i.
 func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	if i+len(p.segments) > len(segments) || p.root && slices.ContainsFunc(segments[:i], func(s string) bool { return s != ".." }) {
 		return f, false

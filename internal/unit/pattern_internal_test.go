@@ -134,7 +134,6 @@ func TestTrustedUser(t *testing.T) {
 	}
 }
 
-// TestLoadManagers checks which of several files with the same name is used, and the order of the managers.
 func TestLoadManagers(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(shared, "pbs.conf"), "path = /shared/(.+)\n", 0o644)

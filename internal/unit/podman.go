@@ -68,7 +68,6 @@ func readPodmanRow(d *document, ids map[string]string, all map[string]container)
 	return err
 }
 
-// imageOf returns the image name in a container's metadata.
 func imageOf(metadata string) string {
 	var m struct {
 		Image string `json:"image-name"`

@@ -30,7 +30,6 @@ func TestReadPodman(t *testing.T) {
 	}
 }
 
-// TestPodmanDevices checks the GPUs in a container's config.json.
 func TestPodmanDevices(t *testing.T) {
 	const driver = `{"path":"/dev/nvidiactl","type":"c","major":195,"minor":255},{"path":"/dev/nvidia-uvm","type":"c","major":235,"minor":0}`
 	const mig = `{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap21","major":238,"minor":21},{"path":"/dev/nvidia-caps/nvidia-cap22","major":238,"minor":22}`
@@ -89,8 +88,7 @@ func TestPodmanDevices(t *testing.T) {
 	}
 }
 
-// FuzzRuntimeSpec checks random files. The exporter must not crash, and the error must not
-// contain the file's content.
+// FuzzRuntimeSpec checks that no file crashes the exporter, and that errors do not contain the file's content.
 func FuzzRuntimeSpec(f *testing.F) {
 	f.Add([]byte(`{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0}]}}`))
 	f.Add([]byte(`{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]},"hooks":{"prestart":[{"path":"nvidia-container-toolkit"}]}}`))
@@ -107,7 +105,7 @@ func FuzzRuntimeSpec(f *testing.F) {
 	})
 }
 
-// FuzzPodmanList checks random lists of containers. The exporter must not crash, and must accept only valid names.
+// FuzzPodmanList checks that no list crashes the exporter, and that all accepted names are valid.
 func FuzzPodmanList(f *testing.F) {
 	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
 	f.Add([]byte(`[{"id":"1","names":["\u001b"],"flags":{"a":[{}]}},null]`))
@@ -191,7 +189,6 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// peakHeap returns the largest growth of the live heap while do runs.
 func peakHeap(do func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()

@@ -21,7 +21,6 @@ import (
 
 const scripts = "../../manifests/examples/slurm/"
 
-// script runs a prolog or epilog with sh and with only the given environment, and returns its output.
 func script(t *testing.T, name, dir string, env ...string) string {
 	t.Helper()
 	return scriptIn(t, "", name, dir, env...)
@@ -59,7 +58,6 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestProlog runs the prolog and the epilog for two jobs and checks the files.
 func TestProlog(t *testing.T) {
 	m := newMachine(t, nil)
 	dir := m.path("held")

@@ -28,8 +28,7 @@ func (m *Mapper) publish(found live, now gpu.Instant) error {
 	return m.numbering.check()
 }
 
-// learnNames stores the names of jobs and containers that were read from files. The caller holds
-// m.mu.
+// The caller holds m.mu.
 func (m *Mapper) learnNames(now time.Duration) {
 	m.engines = make(map[string]string, len(m.containers))
 	for job, info := range m.lastFiles.infos {
@@ -45,9 +44,9 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions stores the descriptions from the jobs' files. It keeps a description after an epilog has removed
-// the file, because the job still has an account. If a job runs a second time, the second run has another SLUID and
-// gets a new description. The caller holds m.mu.
+// keepDescriptions keeps the description in a job's file after an epilog has removed the file, because the job still
+// has series. If a job runs a second time, the second run has another SLUID and gets a new description. The caller
+// holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
 		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {
@@ -65,7 +64,7 @@ func (m *Mapper) keepDescriptions() {
 	}
 }
 
-// liveUnit contains the processes of a live unit. outside is set if the unit is not inside a pod.
+// outside is set if the unit is not inside a pod.
 type liveUnit struct {
 	processes []gpu.ProcessID
 	outside   bool
@@ -73,7 +72,6 @@ type liveUnit struct {
 
 type liveUnits map[gpu.Unit]liveUnit
 
-// processes returns the processes of the units, by owner.
 func (l liveUnits) processes() map[gpu.Owner][]gpu.ProcessID {
 	of := make(map[gpu.Owner][]gpu.ProcessID, len(l))
 	for u, alive := range l {
@@ -82,7 +80,7 @@ func (l liveUnits) processes() map[gpu.Owner][]gpu.ProcessID {
 	return of
 }
 
-// touch records that the found units are alive, and returns them. The caller holds m.mu.
+// The caller holds m.mu.
 func (m *Mapper) touch(found live, now time.Duration) liveUnits {
 	alive := make(liveUnits)
 	for c, processes := range found.units {
@@ -104,7 +102,7 @@ func (m *Mapper) touch(found live, now time.Duration) liveUnits {
 	return alive
 }
 
-// keep records that the owner of a name is alive, and returns the name. The caller holds m.mu.
+// The caller holds m.mu.
 func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) string {
 	d, known := names[id]
 	if known {
@@ -114,7 +112,7 @@ func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) stri
 	return d.name
 }
 
-// forget drops the data of owners that have not been alive for a long time. The caller holds m.mu.
+// The caller holds m.mu.
 func (m *Mapper) forget(found live, now time.Duration) {
 	old := func(last time.Duration) bool { return now-last > m.cfg.Keep }
 	maps.DeleteFunc(m.units, func(_ gpu.Unit, last time.Duration) bool { return old(last) })
@@ -178,7 +176,6 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	return append(list, outdated[:min(len(outdated), maxHeld-len(list))]...)
 }
 
-// share sets the sharing of each device. If several units hold the same device, they share the device.
 func share(list []gpu.Allocation) {
 	holders := make(map[string]map[gpu.Owner]bool)
 	whole := 0
@@ -205,7 +202,6 @@ func share(list []gpu.Allocation) {
 	}
 }
 
-// deviceKey returns a key that is the same for equal device names.
 func deviceKey(d gpu.DeviceName) string {
 	key := d.UUID + " " + d.Node
 	if d.Index != nil {
@@ -223,7 +219,7 @@ func deviceKey(d gpu.DeviceName) string {
 	return key
 }
 
-// describe returns the known information about all units. The caller holds m.mu.
+// The caller holds m.mu.
 func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	infos := make(map[gpu.Unit]gpu.UnitInfo, len(m.units))
 	for u := range m.units {
@@ -261,7 +257,6 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	return infos
 }
 
-// withUsers returns the information with only the selected data about users.
 func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	switch m.cfg.Users {
 	case UsersNone:
@@ -307,10 +302,10 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown.
-// If only the live pods are known, Allocations adds the live units to the live pods. Before the first poll of units,
-// all allocations and live groups are unknown. If there are directories with prologs' files, a process needs an
-// allocation to use a GPU. In this case, the use of a GPU by a process outside the holding unit is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown. If
+// only the live pods are known, Allocations adds the live units to the live pods. Before the first poll of units, all
+// allocations and live groups are unknown. If prologs write files, the use of a GPU by a process outside the holding
+// unit is reported as use without an allocation.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

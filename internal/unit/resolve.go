@@ -50,7 +50,6 @@ func (m *Mapper) enabled(manager string) bool {
 		slices.ContainsFunc(m.cfg.Patterns, func(p Manager) bool { return p.Name == manager })
 }
 
-// see records that a unit has a process on a GPU.
 func (m *Mapper) see(c match, pid uint32) {
 	if c.manager == Slurm && c.uid == "" {
 		c.uid, _ = m.tree.UID(pid)
@@ -122,7 +121,6 @@ func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	return u
 }
 
-// requestPoll makes Run poll earlier.
 func (m *Mapper) requestPoll() {
 	select {
 	case m.extra <- struct{}{}:

@@ -27,12 +27,11 @@ func (m match) key() string {
 	return m.account + "/" + m.id
 }
 
-// idOf returns the container id in a key.
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
-// qualify returns the name of the unit for a container. For a user's container, the name ends with
-// the user, so that a user cannot use the account of another container by copying its name. If
-// pages must not contain data about users, qualify uses the id as the name.
+// qualify returns the name of the unit for a container. For a user's container, the name ends with the user, so that a
+// copied name does not add to the energy of another user's container. If pages must not contain data about users,
+// qualify uses the id as the name.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -40,7 +39,6 @@ func (m *Mapper) qualify(c match, name string) string {
 	return name + "@" + c.account
 }
 
-// newRootless returns the live containers of users with unknown names, by uid.
 func (m *Mapper) newRootless(found live) map[string][]match {
 	users := make(map[string][]match)
 	for u := range found.units {

@@ -54,7 +54,6 @@ func TestRootlessFiles(t *testing.T) {
 	wantRootless(t, dir, c, " ")
 }
 
-// wantRootless checks the name and the image of a container, as read from the file.
 func wantRootless(t *testing.T, dir string, c match, want string) {
 	t.Helper()
 	m := &Mapper{cfg: Config{RootlessDir: dir}}

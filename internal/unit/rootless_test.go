@@ -45,7 +45,6 @@ func newSession(t *testing.T, configure func(*unit.Config)) session {
 	return session{m}
 }
 
-// name writes the file that names a user's containers.
 func (s session) name(uid int, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.cfg.RootlessDir, map[int]string{1001: "1001", 1002: "1002", 1003: "1003"}[uid])
@@ -61,7 +60,6 @@ func (s session) name(uid int, text string) {
 	}
 }
 
-// run starts a process in a container below a user's systemd instance.
 func (s session) run(pid int, uid, id string) {
 	s.start(pid, "python3", "/user.slice/user-"+uid+".slice/user@"+uid+".service/user.slice/libpod-"+id+".scope/container", "")
 }

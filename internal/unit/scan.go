@@ -33,8 +33,7 @@ type scan struct {
 type scanned struct {
 	match
 	isUnit bool
-	// parented is an id. If an engine lists a container with this id, the process belongs to this
-	// container.
+	// parented is a result of [scan.parented].
 	parented string
 	// hidden is a service with an unknown owner; see [hiddenService].
 	hidden string
@@ -43,14 +42,13 @@ type scanned struct {
 	final  bool
 }
 
-// live contains the units that have a process.
 type live struct {
 	// units contains some of the processes of each unit, oldest first.
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// The key in parented is an id from cgroups. The value contains some of the processes in these
-	// cgroups. If an engine lists a container with this id, the processes belong to this container.
+	// parented contains, by an id in their cgroup, some of the processes that belong to a container if an engine lists
+	// a container with this id.
 	parented map[string][]gpu.ProcessID
 }
 
@@ -97,7 +95,7 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 // to check whether the unit is alive.
 const maxProcesses = 8
 
-// add adds a process of a unit, unless maxProcesses older processes of the unit are known.
+// add keeps the maxProcesses oldest processes of the unit.
 func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
 	list := units[u]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -108,7 +106,6 @@ func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
 	}
 }
 
-// anyAlive reports whether at least one of the processes still runs.
 func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
 		st, err := tree.Stat(id.PID)
@@ -123,7 +120,7 @@ func (s scanned) unit() match {
 	return m
 }
 
-// read reads the needed data about one process. A process that is exiting is treated as ended.
+// read treats an exiting process as ended.
 func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned, err error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {
@@ -166,7 +163,6 @@ const stepDaemon = "slurmstepd"
 // (slurmstepd.c): slurmstepd: [<job id>.<step>].
 var stepTitle = regexp.MustCompile(`^slurmstepd: \[([0-9]{1,10})\.`)
 
-// jobOfTitle returns the job id in the title of a step's daemon, or "".
 func jobOfTitle(title string) string {
 	m := stepTitle.FindStringSubmatch(title)
 	if m == nil || !isNumber(m[1]) {
