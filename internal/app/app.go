@@ -38,8 +38,7 @@ const (
 	firstPoll = 2 * time.Second
 )
 
-// Node is the exporter without its HTTP server. It contains all parts between the driver and the
-// snapshot. The parts are exported for tests that run them step by step.
+// Node is the exporter without its HTTP server. The parts are exported for tests that run them step by step.
 type Node struct {
 	NVML    *nvml.Source
 	AMD     *amd.Source

@@ -6,9 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// BenchmarkTick measures one tick on a simulated node with eight GPUs: read, map, settle, save, publish. The result
-// includes the work of the fake driver. In the second sub-benchmark, the exporter keeps no intervals for explanations
-// of charges.
+// BenchmarkTick measures one tick on a simulated node with eight GPUs, including the work of the fake driver. With
+// --explain.period=0, the exporter keeps no intervals for gpuledger explain.
 func BenchmarkTick(b *testing.B) {
 	for name, flags := range map[string][]string{"default": nil, "unexplained": {"--explain.period=0"}} {
 		b.Run(name, func(b *testing.B) {

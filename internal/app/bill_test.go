@@ -22,8 +22,8 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number in docs/bill.md. Like a reader of the page, the test computes each result from the
-// inputs on the page. Each result must equal the charge in the book to the millijoule.
+// TestBill computes the charges in docs/bill.md from the inputs on the page, as a reader would. Each result must equal
+// the exporter's charge to the millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()
@@ -58,7 +58,6 @@ func row(b *strings.Builder, cells ...string) { fmt.Fprintf(b, "| %s |\n", strin
 
 func mJ(e gpu.Millijoules) string { return fmt.Sprintf("%.3f", e.Joules()) }
 
-// writeAccounts writes the book of a GPU as the status page shows it.
 func writeAccounts(b *strings.Builder, book *gpu.Book) {
 	fmt.Fprintf(b, "\n## The bill\n\nThe GPU counted %s J. The table shows the charges of all pods, in joules:\n\n", mJ(book.Energy))
 	row(b, "pod", "shared", "allocated", "sum")
@@ -70,7 +69,6 @@ func writeAccounts(b *strings.Builder, book *gpu.Book) {
 	row(b, "**all pods**", "", "", mJ(book.Energy))
 }
 
-// writeInterval writes the inputs of an interval and how its charges are computed.
 func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	t.Helper()
 	var replicas float64
@@ -110,7 +108,6 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	row(b, "**all pods**", fmt.Sprintf("%.0f", replicas), mJ(idles), fmt.Sprintf("%.6f", activity.Seconds()), mJ(busies), mJ(iv.Energy))
 }
 
-// writeSums writes one pod's charges, added up over all intervals.
 func writeSums(t *testing.T, b *strings.Builder, s *gpu.Snapshot, g *gpu.GPU) {
 	t.Helper()
 	e, err := status.Explain(s, status.Query{GPU: "0", Owner: "team-a/tuner", Since: time.Hour})

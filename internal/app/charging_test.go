@@ -16,8 +16,7 @@ import (
 // near is the tolerance for a share of a GPU's energy.
 const near = 0.03
 
-// share is the expected charge of a pod, or the expected unattributed energy for a reason, as a part
-// of the GPU's energy.
+// share is the part of a GPU's energy that is expected for a pod, or for a reason of unattributed energy.
 type share struct {
 	// payer is the name of a pod, or a reason for unattributed energy in parentheses.
 	payer  string
@@ -122,8 +121,8 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// TestModules checks the books of modules: the book of each GPU must contain the GPU's own energy, and the books of a
-// module must add up to the module's energy.
+// TestModules checks that the energy recorded for each GPU of a module is its own, and that these energies add up to
+// the energy of the module.
 func TestModules(t *testing.T) {
 	b := newBench(t, "gb200-module", false)
 	b.run(60)
@@ -181,7 +180,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// sharingPod returns a pod that holds a replica of the GPU, or no GPU if replica is negative.
+// The pod of sharingPod holds no GPU if replica is negative.
 func sharingPod(name string, replica int, processes ...simnode.Process) simnode.Pod {
 	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}
 	if replica >= 0 {

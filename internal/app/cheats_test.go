@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// This is the maximum change of a charge by a trick, as a part of the GPU's energy.
+// cheatLimit is the maximum change of a charge by a trick, as a part of the GPU's energy.
 const cheatLimit = 0.02
 
 // TestCheats checks that a pod's tricks change neither its own charge nor the charge of any other owner on the GPU.

@@ -45,7 +45,7 @@ type Config struct {
 	IdlePower    IdlePowers
 	Retention    time.Duration
 	MaxProcesses int
-	// Explain limits the settled intervals that are kept to explain charges.
+	// Explain limits the intervals that are kept to explain charges.
 	Explain   ledger.Explain
 	Collector collector.Options
 
@@ -54,8 +54,7 @@ type Config struct {
 	// Sandbox enables the restrictions in [Config.SandboxRules]. If Seccomp is also set, the
 	// restrictions in [Config.FilterRules] are also enabled.
 	Sandbox, Seccomp bool
-	// Serving is called after the exporter has started to listen on all its addresses. After the call, it does not
-	// listen on further addresses. Serving may be nil.
+	// Serving is called once, when the exporter listens on all its addresses. It may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error

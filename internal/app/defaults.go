@@ -10,7 +10,6 @@ import (
 // auto is the default of flags that [Config.Adapt] sets according to the machine.
 const auto = "auto"
 
-// These are the default paths of the kubelet and the state file.
 const (
 	kubelet       = "/var/lib/kubelet"
 	kubeletSocket = kubelet + "/pod-resources/kubelet.sock"

@@ -45,7 +45,6 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestNoDetails checks that the page has no details by default.
 func TestNoDetails(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.run(1)
@@ -69,7 +68,6 @@ func (b *bench) details() string {
 	return lines.String()
 }
 
-// valuesOf returns the value of each series.
 func valuesOf(t *testing.T, lines string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
@@ -151,7 +149,6 @@ func statedDetails(t *testing.T, state string) map[string]float64 {
 	return want
 }
 
-// stated returns the keys and values in the state file for each GPU and for the driver.
 func stated(state string) (gpus map[string]map[string]string, system map[string]string) {
 	gpus = make(map[string]map[string]string)
 	for line := range strings.Lines(state) {

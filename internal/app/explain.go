@@ -49,8 +49,6 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
 }
 
-// explanationPage serves an explanation as an HTML page. If the query is invalid, the page
-// shows the error.
 func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, htmlType, func(body *bytes.Buffer) error { return status.ExplanationHTML(body, e, version.Info()) })
@@ -59,16 +57,14 @@ func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	})
 }
 
-// explanationJSON serves an explanation as JSON. If the query is invalid, it serves the error
-// as text.
 func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, e) })
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations calls show with an explanation. If the query is invalid, it calls refuse with the error. It decodes
-// intervals for only one response at a time, so that many requests occupy at most one processor.
+// explanations decodes intervals for only one response at a time, so that many requests occupy at most one processor.
+// If the query is invalid, it calls refuse.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

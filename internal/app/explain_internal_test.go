@@ -17,8 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// chargedNode returns a snapshot of a node with one GPU and one owner. The snapshot calls read before its intervals are
-// read.
+// The snapshot of chargedNode calls read before its intervals are read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}
@@ -37,8 +36,6 @@ func chargedNode(read func()) *gpu.Snapshot {
 	}}}
 }
 
-// TestExplainPaths checks the explanation as JSON and as an HTML page, and the errors for invalid
-// queries.
 func TestExplainPaths(t *testing.T) {
 	handler := explanationJSON(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler))
 	tests := []struct {

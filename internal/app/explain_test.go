@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// explained checks that the kept intervals of every GPU add up to its book: by owner and method, by reason, and in
-// total. This is possible only if the exporter has kept all intervals and has retired no account.
+// explained checks that the kept intervals of every GPU add up to its accounts: by owner and method, by reason, and in
+// total. This holds only if the exporter still has all intervals and all accounts.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {
@@ -52,7 +52,7 @@ func (b *bench) explained() {
 }
 
 // TestExplain checks the output of the command explain for owners on a shared GPU and on a MIG instance. The sums in
-// the output must equal the charges in the book.
+// the output must equal the charges on the pages.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{
 		{"timeslice", "0", "team-a/tuner"},

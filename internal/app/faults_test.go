@@ -40,7 +40,6 @@ var (
 	}
 )
 
-// withGauges adds the driver calls that read gauges to the given calls.
 func withGauges(calls ...string) []string {
 	for _, info := range gpu.GaugeInfos {
 		if !slices.Contains(calls, info.Call) {
@@ -50,16 +49,15 @@ func withGauges(calls ...string) []string {
 	return calls
 }
 
-// Faults that TestDriverFaults injects into the calls in gpuCalls and driverCalls.
 var (
 	gpuFaults    = []string{"fail:1", "fail:3", "fail:15", "fail:999", "blank", "drop"}
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has
-// a fault, the other GPUs must be read, and the books must always balance. After the faults, every GPU must be read
-// again, and its book must contain the energy that its counter counted. Calls that hang or are late need real time.
-// Tests of such calls are in internal/source/nvml and cmd/gpuledger.
+// TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has a
+// fault, the other GPUs must be read, and the charges for each GPU must always add up to its energy. After the faults,
+// every GPU must be read again, and its recorded energy must be the energy that its counter counted. Calls that hang or
+// are late need real time. Tests of such calls are in internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -83,7 +81,6 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// breakGPU injects every fault into every call in gpuCalls, for one GPU.
 func (b *bench) breakGPU(uuid string) {
 	b.t.Helper()
 	for _, call := range gpuCalls {
@@ -97,7 +94,6 @@ func (b *bench) breakGPU(uuid string) {
 	}
 }
 
-// breakDriver injects every fault into every call in driverCalls.
 func (b *bench) breakDriver() {
 	b.t.Helper()
 	for _, call := range driverCalls {
@@ -113,7 +109,6 @@ func (b *bench) breakDriver() {
 
 func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
 
-// fault replaces the faults in the driver.
 func (b *bench) fault(faults ...simnode.Fault) {
 	b.t.Helper()
 	if err := b.world.SetFaults(faults...); err != nil {
@@ -121,7 +116,6 @@ func (b *bench) fault(faults ...simnode.Fault) {
 	}
 }
 
-// checkRead checks that the last tick read all GPUs, except possibly one, and that the books balance.
 func (b *bench) checkRead(when, except string) {
 	b.t.Helper()
 	b.balanced()
@@ -132,7 +126,6 @@ func (b *bench) checkRead(when, except string) {
 	}
 }
 
-// checkCounters checks that every book contains the energy that its GPU's counter counted.
 func (b *bench) checkCounters() {
 	b.t.Helper()
 	history, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
@@ -153,7 +146,6 @@ func (b *bench) checkCounters() {
 	}
 }
 
-// checkCalls checks that every driver call of the exporter is in gpuCalls or driverCalls.
 func (b *bench) checkCalls() {
 	b.t.Helper()
 	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))

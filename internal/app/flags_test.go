@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestBadFlags checks that the error for an invalid flag contains the flag and the reason.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string

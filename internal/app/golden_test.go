@@ -43,8 +43,7 @@ type bench struct {
 	ticks int
 }
 
-// newBench creates a bench for the scenario with the given name. If engine is set, the exporter
-// reads the host engine.
+// If engine is set, the exporter also reads the host engine.
 func newBench(t testing.TB, scenario string, engine bool) *bench {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -54,7 +53,6 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 	return benchOf(t, sc, engine)
 }
 
-// benchOf creates a bench for a scenario, with additional flags for the exporter.
 func benchOf(t testing.TB, sc simnode.Scenario, engine bool, flags ...string) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
@@ -112,7 +110,7 @@ func (b *bench) stop() {
 	}
 }
 
-// run advances the clock by some seconds. It runs a tick every second, and polls the kubelet every ten seconds.
+// run runs a tick every second, and polls the kubelet every ten seconds.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
 	for range seconds {
@@ -129,7 +127,6 @@ func (b *bench) run(seconds int) {
 	}
 }
 
-// step advances the clock and the node by a second.
 func (b *bench) step() {
 	b.t.Helper()
 	b.ticks++
@@ -161,13 +158,11 @@ func (b *bench) awaitXID() {
 	}
 }
 
-// page renders the main page of the latest snapshot.
 func (b *bench) page() string {
 	b.t.Helper()
 	return b.render(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
 }
 
-// record renders the record of the latest snapshot.
 func (b *bench) record() string {
 	b.t.Helper()
 	return b.render(collector.NewRecord(b.node.Sampler.Latest))
@@ -277,14 +272,12 @@ func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	}
 }
 
-// withoutSources returns the lines of a page, without the lines about sources.
 func withoutSources(page string) []string {
 	return slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "gpuledger_driver_info") || strings.HasPrefix(line, "gpuledger_stage_")
 	})
 }
 
-// play runs a scenario for half a minute, and checks that the books balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
 	b.cfg.Collector.Health = scenario == "timeslice" // the health values are the same in all scenarios
@@ -297,7 +290,7 @@ func play(t *testing.T, scenario string, engine bool) *bench {
 	return b
 }
 
-// balanced checks that the accounts of every book add up to the energy of the book.
+// balanced checks that the accounts of every GPU add up to its energy.
 func (b *bench) balanced() {
 	b.t.Helper()
 	for _, g := range b.node.Sampler.Latest().GPUs {

@@ -53,17 +53,14 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// These are the content types of pages that show the state of the node.
 const (
 	htmlType = "text/html; charset=utf-8"
 	jsonType = "application/json"
 )
 
-// nothingYet is the response until the first tick has ended.
 const nothingYet = "no reading yet"
 
-// withSnapshot calls show with the latest snapshot. Until the first snapshot exists, it responds
-// with status 503.
+// Until the first snapshot exists, withSnapshot responds with status 503.
 func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *gpu.Snapshot)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s := latest()
@@ -80,7 +77,6 @@ func showInventory(w http.ResponseWriter, s *gpu.Snapshot) {
 	_ = writeJSON(w, inventory.New(s)) // an error means that the client disconnected
 }
 
-// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

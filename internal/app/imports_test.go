@@ -57,10 +57,8 @@ var never = []struct {
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
 }
 
-// allBut returns an entry that forbids all packages except the given packages and the packages below them.
 func allBut(but ...string) []string { return append([]string{"!"}, but...) }
 
-// forbids reports whether an entry forbids the import of a package of this module.
 func forbids(imports []string, own string) bool {
 	if imports[0] == "!" {
 		return !below(own, imports[1:])
@@ -68,7 +66,6 @@ func forbids(imports []string, own string) bool {
 	return below(own, imports)
 }
 
-// below reports whether a package is in a list or below a package of the list.
 func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
@@ -104,7 +101,6 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestImports checks that packages import only packages that they may depend on.
 func TestImports(t *testing.T) {
 	imported := 0
 	for _, line := range goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...") {

@@ -57,7 +57,6 @@ func TestKernelLog(t *testing.T) {
 	}
 }
 
-// TestKernelLogOfSwitches checks that the page contains an error of an NVSwitch.
 func TestKernelLogOfSwitches(t *testing.T) {
 	withKernelLog(t, "3,76,4000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n",
 		`gpuledger_nvswitch_sxid_errors_total{pci_bus_id="0000:c1:00.0",severity="fatal",sxid="20034"} 1`)

@@ -70,8 +70,8 @@ func TestLinkErrorsContinue(t *testing.T) {
 	}
 }
 
-// TestLinkErrorsOfOldState checks the errors with the state file of a version that did not save the counts of each
-// link. After the restart, the counts must begin with the driver's values, and the book must continue.
+// TestLinkErrorsOfOldState checks the state file of a version that did not save the errors of each link. After the
+// restart, the counts must begin with the driver's values, and the GPU's energy must continue.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

@@ -41,7 +41,6 @@ func UnitsFlags(command string) (*flag.FlagSet, *UnitsConfig) {
 	return fs, &c
 }
 
-// parseUnits parses the command line of the command units or doctor.
 func parseUnits(command string, args []string) (UnitsConfig, error) {
 	fs, c := UnitsFlags(command)
 	err := parse(fs, args)
@@ -115,7 +114,6 @@ func explainProcess(ctx context.Context, c *UnitsConfig, out io.Writer) error {
 	return errors.Join(w.Flush(), problem(err))
 }
 
-// problem wraps the errors that occurred while the sources of units were read.
 func problem(err error) error {
 	if err != nil {
 		err = fmt.Errorf("some units could not be read: %w", err)

@@ -19,7 +19,6 @@ const (
 	unnamedContainer = "abababababab0123456789abababababababababababababababababababab99"
 )
 
-// inspected is the machine that the commands units and doctor inspect.
 type inspected struct {
 	t   *testing.T
 	dir string

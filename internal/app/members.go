@@ -29,7 +29,6 @@ func (c *Config) members(library *nvml.Source, amdgpu *amd.Source, machine host.
 	return []source.Member{nvidia, other}
 }
 
-// pciClasses returns the PCI classes of the GPUs that the selected sources read.
 func (c *Config) pciClasses() (classes []gpu.PCIClass) {
 	if c.Source != sourceAMD {
 		classes = append(classes, nvml.PCIClasses...)
@@ -43,14 +42,11 @@ func (c *Config) pciClasses() (classes []gpu.PCIClass) {
 // busAge is the time for which a count of the PCI bus is valid.
 const busAge = 10 * time.Second
 
-// bus counts the GPUs of each vendor on the PCI bus.
 type bus struct {
 	machine host.Host
 	now     gpu.Clock
-	// counts contains the number of GPUs by vendor, and at is the time of the count on the boot
-	// clock.
-	counts map[string]int
-	at     time.Duration // boot clock
+	counts  map[string]int
+	at      time.Duration // boot clock
 }
 
 // count returns the number of GPUs with the given PCI classes. All classes must belong to one

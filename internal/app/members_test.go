@@ -18,7 +18,6 @@ import (
 
 const instinct = "0000:c1:00.0" // address of an AMD GPU that the test adds to the simulated GPUs
 
-// addInstinct adds an AMD GPU to the node's /sys.
 func (b *bench) addInstinct() {
 	b.t.Helper()
 	device := filepath.Join("bus/pci/devices", instinct)
@@ -34,7 +33,6 @@ func (b *bench) addInstinct() {
 	}
 }
 
-// writeMetrics writes a gpu_metrics file with an energy in joules.
 func (b *bench) writeMetrics(joules uint64) {
 	b.t.Helper()
 	file := slices.Repeat([]byte{0xff}, 288)
@@ -43,7 +41,6 @@ func (b *bench) writeMetrics(joules uint64) {
 	b.writeSys(filepath.Join("bus/pci/devices", instinct, "gpu_metrics"), string(file))
 }
 
-// writeSys replaces a file of the node's /sys.
 func (b *bench) writeSys(name, content string) {
 	b.t.Helper()
 	path := filepath.Join(b.cfg.SysFS, name)
@@ -59,7 +56,6 @@ func (b *bench) writeSys(name, content string) {
 	}
 }
 
-// read returns the number of GPUs with a reading, by vendor.
 func (b *bench) read() map[string]int {
 	n := make(map[string]int)
 	for _, g := range b.node.Sampler.Latest().GPUs {
@@ -70,7 +66,6 @@ func (b *bench) read() map[string]int {
 	return n
 }
 
-// driverStages returns the state of each driver stage, by name.
 func (b *bench) driverStages() (out []string) {
 	for _, s := range b.node.Sampler.Latest().Stages {
 		if s.Name == "driver" || s.Name == "amdgpu" {
@@ -80,8 +75,8 @@ func (b *bench) driverStages() (out []string) {
 	return out
 }
 
-// TestTwoVendors checks a node with GPUs of two vendors. Each vendor must have its own stage, the
-// GPUs of both vendors must be counted, and all books must balance.
+// TestTwoVendors checks a node with GPUs of two vendors. Each vendor must have its own stage, the GPUs of both vendors
+// must be counted, and the accounts of every GPU must add up to its energy.
 func TestTwoVendors(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()
@@ -163,7 +158,6 @@ func TestOnlyAMD(t *testing.T) {
 	}
 }
 
-// TestSourceFlag checks that --source selects a vendor.
 func TestSourceFlag(t *testing.T) {
 	for source, want := range map[string][]string{"nvml": {"driver true"}, "amd": {"amdgpu true"}} {
 		b := newBench(t, "dgx-h100", false)

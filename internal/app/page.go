@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// links lists the other pages for the status page.
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
@@ -25,15 +24,12 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus serves a page with the state of the node. The function show writes the page.
-// withStatus sends the page only when it is complete.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
 	})
 }
 
-// healthPage serves the advice about the node's GPUs as JSON.
 func healthPage(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, health.New(s, now())) })

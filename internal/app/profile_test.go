@@ -13,7 +13,7 @@ import (
 // TestProfiledOwners compares a pod's tensor and memory activity with the simulated GPUs. GPUs 0 to 3 of dgx-h100
 // belong to one pod, with constant loads of 97, 97, 96 and 98 %. The driver reports a third of the load as tensor
 // activity and half of it as memory activity, both in whole percents. Samples are ten seconds apart. After a restart of
-// the exporter, the amounts must continue.
+// the exporter, the activity must continue.
 func TestProfiledOwners(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

@@ -79,7 +79,6 @@ func TestRASErrorsContinue(t *testing.T) {
 	}
 }
 
-// rasCreated returns the created timestamps of the memory errors in the record.
 func (b *bench) rasCreated() (all []time.Time) {
 	b.t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -24,7 +24,6 @@ type ReleaseConfig struct {
 }
 
 const (
-	// maxRelease is the maximum duration of a release.
 	maxRelease = 24 * time.Hour
 	// releaseTimeout limits how long the command waits for the exporter.
 	releaseTimeout = 20 * time.Second
@@ -70,8 +69,7 @@ type release struct {
 	Error string `json:"error,omitempty"`
 }
 
-// check rejects a release that ends too far in the future. It also rejects names that are too long
-// or contain characters that must be quoted.
+// check also rejects names that are too long or contain characters that must be quoted.
 func (r *release) check() error {
 	for _, text := range []string{r.GPU, r.By} {
 		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {
@@ -128,7 +126,6 @@ func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	return nil
 }
 
-// awaitRelease waits for the result of a request.
 func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release, error) {
 	for {
 		var answer release

@@ -52,7 +52,6 @@ func (d *desk) save(t *testing.T, r release) {
 	}
 }
 
-// released reads the release file, if it exists, and reports whether the driver is released.
 func (d *desk) released() bool {
 	d.apply()
 	_, err := d.source.Read(context.Background())

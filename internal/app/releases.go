@@ -24,8 +24,7 @@ type releases struct {
 	now    gpu.Clock
 	log    *slog.Logger
 	stages *stage.Set
-	// last is the last request. inForce is set while the driver or a GPU is released. logged is the
-	// last error that was logged.
+	// inForce is set while the driver or a GPU is released. logged is the last error that was logged.
 	last    nvml.Release
 	inForce bool
 	logged  string
@@ -45,7 +44,6 @@ func (r *releases) Run(ctx context.Context) error {
 	return nil
 }
 
-// look reads the release file once and performs the release.
 func (r *releases) look(ctx context.Context) {
 	if !r.looking.Busy() {
 		r.looking.Begin(func() struct{} { r.apply(); return struct{}{} })
@@ -55,7 +53,6 @@ func (r *releases) look(ctx context.Context) {
 	r.looking.Take(ctx)
 }
 
-// apply performs the release that the release file requests, and adds the result to the file.
 func (r *releases) apply() {
 	dir, err := state.Share(r.path)
 	if err != nil {
@@ -96,7 +93,6 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	return r.last
 }
 
-// errEnded reports that a request has expired.
 var errEnded = errors.New("the release expired")
 
 // end ends the release that is in force, if there is one. It logs err if the error is new.

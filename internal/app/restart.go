@@ -18,8 +18,7 @@ type Restart struct {
 
 func (r Restart) Error() string { return r.Cause.Error() }
 
-// After a restart, clients that connected before the restart wait for the first reading. firstReading is the
-// maximum time for which they wait.
+// firstReading is the maximum time for which clients that connected before a restart wait for the first reading.
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced, it returns a [Restart]. If a
@@ -37,7 +36,6 @@ func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) err
 	return Restart{Cause: err, Environment: environment}
 }
 
-// awaitReading waits for the first snapshot after a restart, for at most firstReading.
 func awaitReading(ctx context.Context, ready func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, firstReading)
 	defer cancel()

@@ -111,7 +111,6 @@ func TestScrapesAreFresh(t *testing.T) {
 	}
 }
 
-// driverCalls returns the driver's call log.
 func (b *bench) driverCalls() []byte {
 	b.t.Helper()
 	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))

@@ -23,10 +23,8 @@ import (
 // scrapeInterval is the interval in the shipped scrape configurations.
 const scrapeInterval = 15 * time.Second
 
-// scraped contains the values of a page by series.
 type scraped map[string]float64
 
-// of returns the value of a GPU's series with the given name and at least the given labels.
 func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 	for id, v := range s {
@@ -41,7 +39,6 @@ func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	return 0, false
 }
 
-// patient is a bench whose pages are scraped at the scrape interval.
 type patient struct {
 	*bench
 	scrapes []scraped
@@ -87,7 +84,6 @@ func (p *patient) scrape() {
 	p.scrapes = append(p.scrapes, found)
 }
 
-// wait advances the clock and the node by the scrape interval.
 func (p *patient) wait() {
 	p.t.Helper()
 	p.advance(scrapeInterval)
@@ -96,7 +92,6 @@ func (p *patient) wait() {
 	}
 }
 
-// row returns the newest row of the truth.
 func (p *patient) row() simnode.Truth {
 	p.t.Helper()
 	rows, err := simnode.ReadTruth(filepath.Join(p.world.Dir(), "truth.json"))
@@ -203,7 +198,6 @@ func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	}
 }
 
-// newPatient opens a scenario with GPUs of the given generation.
 func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	t.Helper()
 	sc, err := simnode.Lookup(name)
@@ -297,7 +291,6 @@ func TestThrottledFindings(t *testing.T) {
 	}
 }
 
-// queried matches the names of metrics in the alerts.
 var queried = regexp.MustCompile(`gpuledger_\w+`)
 
 // series returns the scraped series in the alerts' queries. The format is the format of promtool, but with a tab before

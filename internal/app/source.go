@@ -25,7 +25,6 @@ const (
 	sourceDCGM = "dcgm"
 )
 
-// metricsSource is the flag that selects the source of the field page.
 const metricsSource = "gpu-metrics.source"
 
 // DCGM is the configuration of the host engine and of the field page.
@@ -107,7 +106,6 @@ func (c *Config) validateSource() error {
 	return nil
 }
 
-// validatePage checks the flag that sets the source of the field page.
 func (d *DCGM) validatePage() error {
 	switch d.PageSource {
 	case sourceAuto:
@@ -124,8 +122,6 @@ func (d *DCGM) validatePage() error {
 	return nil
 }
 
-// selectFields selects those fields in the field file that NVML provides. If there is no field file, it
-// selects the default fields.
 func (d *DCGM) selectFields() {
 	if d.Fields == "" {
 		d.selected = collector.DefaultSelection()
@@ -147,7 +143,6 @@ func (d *DCGM) needing(flag string) []string {
 	return d.selected.Needing(flag)
 }
 
-// page returns the collector of the field page.
 func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 	if d.byNVML {
 		return collector.NewNVMLFields(latest, d.HostnameLabel, d.selected)
@@ -155,7 +150,7 @@ func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 	return collector.NewFields(latest, d.HostnameLabel)
 }
 
-// readFields reads the field file. Invalid rows are ignored and logged at start.
+// Invalid rows are ignored and logged at start.
 func (d *DCGM) readFields() error {
 	if d.Fields == "" {
 		return nil
@@ -175,8 +170,7 @@ func (d *DCGM) readFields() error {
 	return nil
 }
 
-// enricher returns the host engine as an enricher that adds values to the readings. If no host engine is
-// configured, it returns nil.
+// enricher returns nil if no host engine is configured.
 func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if c.DCGM.useless != nil {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)

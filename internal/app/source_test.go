@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestHostnameLabel checks that the node label on the field page can be Hostname or hostname.
 func TestHostnameLabel(t *testing.T) {
 	noEnvironment := func(string) string { return "" }
 	for label, want := range map[string]string{

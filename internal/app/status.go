@@ -51,7 +51,6 @@ func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
 	return show(ctx, cfg, out, status.Get, write)
 }
 
-// show requests a value from a running exporter and prints it.
 func show[T any](ctx context.Context, cfg StatusConfig, out io.Writer,
 	get func(context.Context, *http.Client, string) (T, error), write func(io.Writer, T) error,
 ) error {

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// checkStatus compares the output of the command status with a golden file.
 func (b *bench) checkStatus(name string) {
 	b.t.Helper()
 	var text strings.Builder

@@ -58,7 +58,6 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` for temporary data of root's Podman")
 }
 
-// load reads the files that define managers and sets Known.
 func (u *Units) load() error {
 	known, err := unit.LoadManagers(u.Dirs)
 	if err != nil {
@@ -68,7 +67,6 @@ func (u *Units) load() error {
 	return nil
 }
 
-// names returns the names of the known managers.
 func (u *Units) names() []string {
 	if u.Known == nil {
 		return unit.Managers
@@ -100,8 +98,7 @@ func (u *Units) validate() error {
 	return errors.Join(errs...)
 }
 
-// managers returns the names of the selected managers. The value auto depends on whether the
-// machine has a kubelet.
+// The value auto depends on whether the machine has a kubelet.
 func (u *Units) managers(kubelet bool) []string {
 	switch {
 	case slices.Contains(u.Managers, unitsNone):
@@ -114,7 +111,6 @@ func (u *Units) managers(kubelet bool) []string {
 	return u.names()
 }
 
-// units returns the configuration of the unit mapper.
 func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, stages *stage.Set) unit.Config {
 	u := unit.Config{
 		ProcFS: c.ProcFS, Known: c.Units.Known, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,

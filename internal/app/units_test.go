@@ -57,7 +57,7 @@ func checkEquation(t *testing.T, text string) {
 	}
 }
 
-// checkUnits compares the accounts of a GPU with the truth for the time that its book covers.
+// checkUnits compares a GPU's accounts with the simulator's record of the same time.
 func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 	t.Helper()
 	var from, to *simnode.GPUTruth
