@@ -34,7 +34,6 @@ func (p *Page) Advised() []string {
 	return out
 }
 
-// findings formats evidence as one line.
 func findings(evidence []health.Evidence) string {
 	var list []string
 	for _, e := range evidence {

@@ -38,7 +38,6 @@ func GetExplanation(ctx context.Context, client *http.Client, base string, q Que
 	return &e, nil
 }
 
-// get requests a page as JSON and checks its version.
 func get(ctx context.Context, client *http.Client, base string, page *url.URL, value any, version *int) error {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
@@ -91,10 +90,8 @@ func (e QueryError) Respond(w http.ResponseWriter) {
 	http.Error(w, labelvalue.Printable(string(e)), http.StatusBadRequest)
 }
 
-// queryErrorHeader is the header that marks a response as a QueryError.
 const queryErrorHeader = "X-Gpuledger-Query-Error"
 
-// noAnswer adds advice to a connection error.
 func noAnswer(err error) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
@@ -108,7 +105,6 @@ func noAnswer(err error) error {
 	return err
 }
 
-// refusal returns an error with advice for a response that is not a page.
 func refusal(response *http.Response, body string) error {
 	text, _, _ := strings.Cut(labelvalue.Printable(strings.TrimSpace(body)), `\n`)
 	limit := 200

@@ -34,7 +34,6 @@ func (e *Energy) Parts() []Part {
 
 type term struct{ Name, About, Pattern string }
 
-// terms contains explanations of the methods and of the reasons for unattributed energy.
 func terms() []term {
 	var out []term
 	for _, part := range new(Energy).Parts() {
@@ -95,7 +94,6 @@ func (p *Page) NoEnergy(g *GPU) string {
 	return "No energy is charged yet."
 }
 
-// span describes the time that a book covers.
 func (e *Energy) span() string {
 	from, to := e.From.UTC(), e.To.UTC()
 	layout := time.DateTime

@@ -12,8 +12,8 @@ const (
 	ExplainPagePath = "/explain.html"
 )
 
-// Explanation describes the charge to one owner for one GPU during a period, and the causes of this
-// charge. Amounts are in millijoules, so that sums are exact.
+// Explanation describes the charge to one owner for one GPU during a period, and the causes of this charge. Energy is
+// in millijoules, so that sums are exact.
 type Explanation struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
@@ -28,8 +28,8 @@ type Explanation struct {
 	To    time.Time `json:"to"`
 
 	Total ExplainedTime `json:"total"`
-	// Causes contains the causes of the charge. The amounts of the causes add up to the total charge.
-	// Causes with a charge of 0 are omitted.
+	// Causes contains the causes of the charge. Their charges add up to the total charge. Causes with a charge of 0 are
+	// omitted.
 	Causes []Cause `json:"causes"`
 	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
 	// source of the idle power.

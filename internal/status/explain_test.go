@@ -50,7 +50,6 @@ func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	}
 }
 
-// explainedNode returns a node on which the second GPU has intervals.
 func explainedNode(n, holdings int) *gpu.Snapshot {
 	s := busyNode()
 	for i := range s.GPUs {
@@ -154,7 +153,6 @@ func TestIdlePowerSources(t *testing.T) {
 	}
 }
 
-// TestRefusedHTML checks the HTML page for an error in a query.
 func TestRefusedHTML(t *testing.T) {
 	_, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "<b>", Since: time.Minute})
 	wrong := status.QueryError("")

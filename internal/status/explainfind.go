@@ -19,7 +19,8 @@ type Query struct {
 	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or
 	// unit if it is unique. A unit can also be named as on the page, such as job 4711.
 	Owner string
-	// Since is the length of the period to explain. The period ends at the end of the book.
+	// Since is the length of the period to explain. The period ends at the time up to which the GPU's energy is
+	// charged.
 	Since time.Duration
 }
 
@@ -50,7 +51,7 @@ func (q Query) Values() url.Values {
 	return url.Values{"gpu": {q.GPU}, "owner": {q.Owner}, "since": {q.Since.String()}}
 }
 
-// findGPU returns the selected GPU. It returns an error if the GPU has no intervals.
+// findGPU returns an error if the GPU has no intervals.
 func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	var found []*gpu.GPU
 	for _, match := range []func(*gpu.GPU) bool{q.isGPU, q.beginsGPU} {
@@ -83,7 +84,6 @@ func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	return found[0], nil
 }
 
-// boardName returns the name of a GPU for an error.
 func boardName(g *gpu.GPU) string {
 	name := "lost"
 	if g.Present {
@@ -141,7 +141,6 @@ func (q Query) findOwner(g *gpu.GPU) (name string, owns func(gpu.Owner) bool, er
 	return "", nil, queryError("--owner=%s: no such owner on this GPU%s", shown(q.Owner), suggest(owners, q.Owner))
 }
 
-// ownersOf returns the sorted owners that have an account or a kept charge on a GPU.
 func ownersOf(g *gpu.GPU) []gpu.Owner {
 	all := make(map[gpu.Owner]bool)
 	for i := range g.Book.Accounts {
@@ -171,10 +170,9 @@ func fullName(o gpu.Owner) string {
 	return name
 }
 
-// maxSuggestions is the maximum number of owners that an error suggests.
 const maxSuggestions = 8
 
-// suggest lists owners for an error. Owners with similar names come first.
+// suggest lists owners with similar names first.
 func suggest(owners []gpu.Owner, like string) string {
 	var similar, others []string
 	for _, o := range owners {

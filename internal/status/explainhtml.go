@@ -31,8 +31,6 @@ func QueryErrorHTML(w io.Writer, e QueryError, version string) error {
 	return refusedTemplate.Execute(w, struct{ Error, Version string }{labelvalue.Printable(string(e)), version})
 }
 
-// explainLink returns a link to the explanation of a charge, or an empty text if no intervals are
-// kept.
 func (g *GPU) explainLink(c Container) string {
 	if !g.Explained || c.Energy == nil {
 		return ""
@@ -40,7 +38,6 @@ func (g *GPU) explainLink(c Container) string {
 	return "." + ExplainPagePath + "?" + Query{GPU: g.UUID, Owner: c.fullName(), Since: DefaultSince}.Values().Encode()
 }
 
-// fullName returns the name by which the owner can be selected.
 func (c *Container) fullName() string {
 	switch {
 	case c.Unit != "":

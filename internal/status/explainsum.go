@@ -84,7 +84,6 @@ func rows(g *gpu.GPU, since, step time.Duration) (n int) {
 	return n
 }
 
-// add adds an interval to the newest row and to the sums.
 func (e *Explanation) add(iv *gpu.Interval, owns func(gpu.Owner) bool) {
 	row := ExplainedTime{From: iv.From.Wall, To: iv.To.Wall, Intervals: 1, Energy: iv.Energy, BusySource: iv.BusySource.String()}
 	if iv.BusySource != gpu.BusyUnknown {
@@ -123,7 +122,6 @@ func (e *Explanation) add(iv *gpu.Interval, owns func(gpu.Owner) bool) {
 	e.Total.plus(&row)
 }
 
-// addPart adds the owner's charges for one part of an interval.
 func (e *Explanation) addPart(row *ExplainedTime, p part) {
 	if len(p.own) == 0 {
 		return
@@ -172,7 +170,6 @@ func (e *Explanation) addPart(row *ExplainedTime, p part) {
 	e.cause(all.of(CauseVanished, vanished, vanished))
 }
 
-// part is one part of an interval, with its charges.
 type part struct {
 	*gpu.IntervalPart
 	seconds          float64
@@ -211,8 +208,7 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds the amounts of a cause to the cause of the same kind. If two causes by allocation
-// have different shares, they remain separate.
+// cause merges causes of the same kind. Causes by allocation with different shares remain separate.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return
@@ -239,7 +235,6 @@ func (e *Explanation) cause(c Cause) {
 	d.Charged += c.Charged
 }
 
-// plus adds the amounts of a later row.
 func (t *ExplainedTime) plus(u *ExplainedTime) {
 	if t.Intervals == 0 {
 		t.From, t.BusySource = u.From, u.BusySource

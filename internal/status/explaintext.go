@@ -115,7 +115,6 @@ func (c *Cause) About() string {
 	return or(string(c.Kind))
 }
 
-// share returns a description of a share by allocation.
 func (c *Cause) share() string {
 	switch {
 	case c.All == 0:
@@ -205,7 +204,7 @@ func (t *ExplainedTime) Clock() string { return t.From.UTC().Format(time.TimeOnl
 // OwnBusy returns the owner's share of the busy part.
 func (t *ExplainedTime) OwnBusy() gpu.Millijoules { return t.Charged.Sum() - t.OwnIdle }
 
-// joules formats an amount in joules with all millijoules.
+// joules is exact to the millijoule.
 func joules(m gpu.Millijoules) string {
 	if m == 0 {
 		return "0"
@@ -215,5 +214,4 @@ func joules(m gpu.Millijoules) string {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) }
 
-// number formats a number of replicas. The number may be fractional.
 func number(n float64) string { return strconv.FormatFloat(n, 'g', 4, 64) }

@@ -20,7 +20,6 @@ var frame = template.Must(template.New("frame").Funcs(template.FuncMap{
 	"css": func() template.CSS { return template.CSS(style.Sheet) }, //nolint:gosec // the file page.css
 }).Parse(frameHTML))
 
-// framed parses the template of a page.
 func framed(text string, functions template.FuncMap) *template.Template {
 	return template.Must(template.Must(frame.Clone()).New("page").Funcs(functions).Parse(text))
 }

@@ -29,7 +29,6 @@ func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	return pageTemplate.Execute(w, v)
 }
 
-// view contains the data for the template.
 type view struct {
 	*Page
 	Title, Version string
@@ -52,7 +51,7 @@ type card struct {
 	NoEnergy      string
 }
 
-// fact is one line in a card. Kind is a class in the style sheet.
+// Kind is a class in the style sheet.
 type fact struct{ Name, Value, Kind string }
 
 func newCard(p *Page, g *GPU, u unit) card {
@@ -73,8 +72,7 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-// class returns the CSS class of a card. The class of a healthy GPU is empty. The text in the card
-// has the same meaning as the class.
+// The class of a healthy GPU is empty. The text in the card has the same meaning as the class.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:

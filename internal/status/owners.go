@@ -40,7 +40,7 @@ func (o *owner) joules() (sum float64) {
 	return sum
 }
 
-// segment is one segment of a bar. Its length is in percent of the bar.
+// X and Width are in percent of the bar.
 type segment struct{ X, Width, Class, Pattern string }
 
 func containerRow(c Container, how, why string) owner {
@@ -54,8 +54,6 @@ func containerRow(c Container, how, why string) owner {
 	return o
 }
 
-// methods lists the methods by which energy was charged. If there are several methods, it adds the
-// share of each method.
 func (c Charged) methods() string {
 	var out []string
 	amounts := []float64{c.Exclusive, c.Shared, c.Allocated}
@@ -71,7 +69,6 @@ func (c Charged) methods() string {
 	return strings.Join(out, ", ")
 }
 
-// unattributedRows returns the rows for energy that is not charged to a shown container.
 func (e *Energy) unattributedRows() (rows []owner) {
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
@@ -84,7 +81,6 @@ func (e *Energy) unattributedRows() (rows []owner) {
 	return rows
 }
 
-// byEnergy sorts rows by energy, with the largest energy first.
 func byEnergy(a, b owner) int { return cmp.Compare(b.joules(), a.joules()) }
 
 // paint assigns different colours to the containers with the most energy, and a common colour to
@@ -133,10 +129,8 @@ func bar(rows []*owner, total float64) (segments []segment) {
 
 func decimals(percent float64) string { return strconv.FormatFloat(percent, 'f', 3, 64) }
 
-// HasRows reports whether the table of owners has rows.
 func (c card) HasRows() bool { return len(c.Owners)+len(c.Unattributed) > 0 }
 
-// addOwners sets the rows of the owners, and the bar that shows the energy of the owners.
 func (c *card) addOwners(g *GPU, u unit) {
 	holders, ended := g.holders()
 	for _, h := range holders {

@@ -76,7 +76,6 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// answered returns a phrase about the last reading, for use in a sentence.
 func (g *GPU) answered() string {
 	if g.ReadingAgeSeconds == nil {
 		return "never read"
@@ -84,7 +83,6 @@ func (g *GPU) answered() string {
 	return "last reading " + g.LastAnswer()
 }
 
-// busy returns the utilisation of the GPU, or an empty text if it is not reported.
 func (g *GPU) busy() string {
 	if g.UtilizationRatio == nil {
 		return ""
@@ -92,7 +90,6 @@ func (g *GPU) busy() string {
 	return fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio)
 }
 
-// memory returns the used and the total memory, or an empty text if they are not reported.
 func (g *GPU) memory() string {
 	if g.MemoryUsedBytes == nil || g.MemoryTotalBytes == nil {
 		return ""
@@ -101,7 +98,6 @@ func (g *GPU) memory() string {
 	return fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib)
 }
 
-// temperature returns the temperature, or an empty text if it is not reported.
 func (g *GPU) temperature() string {
 	if g.TemperatureCelsius == nil {
 		return ""
@@ -109,7 +105,6 @@ func (g *GPU) temperature() string {
 	return fmt.Sprintf("%.0f °C", *g.TemperatureCelsius)
 }
 
-// instances lists the MIG instances or partitions of a GPU.
 func (g *GPU) instances() string {
 	var list []string
 	for _, i := range *g.MIG {
@@ -118,7 +113,6 @@ func (g *GPU) instances() string {
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
-// onBoardOf lists the other GPUs on the same board.
 func (p *Page) onBoardOf(g *GPU) string {
 	var others []string
 	for i := range p.GPUs {
@@ -168,7 +162,6 @@ func (g *GPU) Uncorrectable() string {
 	return "RAS errors since the driver was loaded: " + errors
 }
 
-// counted lists the RAS errors of the given types.
 func (g *GPU) counted(types ...gpu.RASType) string {
 	var parts []string
 	for _, kind := range types {
@@ -274,7 +267,6 @@ func several(list []Container, n int) string {
 	return plural(n, "container", "containers")
 }
 
-// part returns the name of the container in its pod. It returns an empty text for a unit.
 func (c *Container) part() string {
 	if c.Unit != "" {
 		return ""
@@ -356,7 +348,6 @@ func (p *Page) Lost() int {
 	return n
 }
 
-// silent returns the number of present GPUs that do not respond.
 func (p *Page) silent() int {
 	n := 0
 	for i := range p.GPUs {
@@ -394,7 +385,6 @@ func (p *Page) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// library returns the name of the library or driver through which GPUs are read.
 func library(name string) string {
 	if name == "nvml" {
 		return "NVML"
@@ -410,7 +400,6 @@ func (p *Page) Read() string {
 // ReadAt returns the time of the last reading.
 func (p *Page) ReadAt() string { return moment(p.Time) }
 
-// title returns the name of the node.
 func (p *Page) title() string {
 	if p.Node == "" {
 		return "this node"

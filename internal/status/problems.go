@@ -71,7 +71,6 @@ func (g *GPU) silence() string {
 	return fmt.Sprintf("GPU %s does not respond: %s (%s).", g.Number(), g.Name(), g.answered())
 }
 
-// trouble returns a description of faults that the GPU reports.
 func (g *GPU) trouble() string {
 	var what []string
 	if rows := g.Rows(); rows != "" && rows != rowsGood {
@@ -101,5 +100,4 @@ func (g *GPU) stray() string {
 	return fmt.Sprintf("GPU %s is used without a known allocation by %s.", g.Number(), strings.Join(pods, ", "))
 }
 
-// old reports whether the exporter has stopped reading.
 func (p *Page) old() bool { return p.AgeSeconds > stale.Seconds() }

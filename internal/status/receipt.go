@@ -42,7 +42,6 @@ func WriteReceipt(w io.Writer, p *Page, unit string) error {
 	return err
 }
 
-// board returns a name for the board of a GPU, with its serial number.
 func (g *GPU) board() string {
 	if g.Serial == "" {
 		return labelvalue.Printable(g.UUID)
@@ -50,5 +49,4 @@ func (g *GPU) board() string {
 	return labelvalue.Printable(g.Serial)
 }
 
-// amountIn formats an amount in a suitable unit.
 func amountIn(joules float64) string { return unitOf(joules).amount(joules) }

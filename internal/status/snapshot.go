@@ -91,7 +91,6 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 	return out
 }
 
-// bytes returns an amount of memory as a whole number of bytes.
 func bytes(v *float64) *uint64 {
 	if v == nil {
 		return nil
@@ -111,7 +110,7 @@ func (g *GPU) measure(r *gpu.Reading) {
 	}
 }
 
-// newEnergy adds up the accounts of a book. It adds whole millijoules, so that the sums are exact.
+// newEnergy adds whole millijoules, so that the sums are exact.
 func newEnergy(b *gpu.Book) *Energy {
 	var charged gpu.ByMethod
 	for i := range b.Accounts {
@@ -135,7 +134,7 @@ func newCharged(e gpu.ByMethod) Charged {
 	}
 }
 
-// containers joins the holders of a GPU with the accounts of its book. Holders come first.
+// containers joins the holders of a GPU with its accounts. Holders come first.
 func containers(g *gpu.GPU) []Container {
 	out := make([]Container, 0, len(g.Holders))
 	at := make(map[gpu.AccountKey]int)

@@ -107,7 +107,7 @@ type GPU struct {
 	HostProcesses     int `json:"host_processes"`
 	UnmappedProcesses int `json:"unmapped_processes"`
 
-	// Energy is nil while no energy is charged, or after the book of a lost GPU was closed.
+	// Energy is nil while no energy is charged, and for a lost GPU whose counters have ended.
 	Energy *Energy `json:"energy,omitempty"`
 	// Explained is set if the exporter keeps intervals that explain the charges.
 	Explained bool `json:"explained,omitempty"`
@@ -163,18 +163,18 @@ type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
-	// Idle is the owner's share of the GPU's idle energy, in joules. The amounts by method already
-	// include this share, so the share must not be added to the sum of these amounts.
+	// Idle is the owner's share of the GPU's idle energy, in joules. The three values above include it, so it must not
+	// be added to them.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 
 // Sum returns the energy over all methods, in joules.
 func (c Charged) Sum() float64 { return c.Exclusive + c.Shared + c.Allocated }
 
-// Energy describes the book of a GPU. The total is the sum of all other amounts.
+// Energy describes how a GPU's energy is charged. The total is the sum of the charges by method, the unattributed
+// energy and the retired energy.
 type Energy struct {
-	// From is the time at which counting began, and To is the time up to which the book is
-	// complete.
+	// From is the time at which counting began, and To is the time up to which energy is charged.
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	Total float64   `json:"total_joules"`

@@ -22,7 +22,6 @@ var (
 	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
 )
 
-// at returns the time that lies the given duration before now.
 func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
@@ -151,7 +150,6 @@ func emptyNode() *gpu.Snapshot {
 	return s
 }
 
-// hostileNode returns a node with the given string in every text field.
 func hostileNode(evil string) *gpu.Snapshot {
 	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
 	a := &g.Book.Accounts[0]
@@ -213,7 +211,6 @@ func charge(g *gpu.GPU, r gpu.Reason, e gpu.Millijoules) {
 	g.Book.Energy += e
 }
 
-// render returns the page as text, HTML and JSON.
 func render(t testing.TB, s *gpu.Snapshot) (text, page, object []byte) {
 	t.Helper()
 	p := status.New(s, now)

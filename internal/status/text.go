@@ -77,7 +77,6 @@ func gpuTable(p *Page) *table {
 	return t
 }
 
-// what returns a description of the GPU's model and place.
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
 	if g.Serial == "" {
@@ -92,7 +91,6 @@ func (g *GPU) what() string {
 	return strings.Join(parts, ", ")
 }
 
-// load describes the GPU's activity. If the activity is not reported, it returns an empty text.
 func (g *GPU) load() string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
@@ -156,7 +154,6 @@ func (t *table) charged(u unit, who string, total float64, c Charged) {
 	t.add(who, u.format(total), u.format(c.Exclusive), u.format(c.Shared), u.format(c.Allocated))
 }
 
-// uncharged adds rows for the energy that belongs to no shown container.
 func (t *table) uncharged(u unit, e *Energy) {
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
@@ -168,7 +165,6 @@ func (t *table) uncharged(u unit, e *Energy) {
 	}
 }
 
-// total returns the sum of the containers' accounts.
 func total(containers []Container) (sum Charged, n int) {
 	for _, c := range containers {
 		if c.Energy != nil {
@@ -209,7 +205,6 @@ func newTable(headings ...string) *table {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// note adds a line that is not aligned with the columns.
 func (t *table) note(s string) { t.add(indent + s) }
 
 // indent is written before lines that belong to the row above.

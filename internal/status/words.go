@@ -9,14 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// none is the text for an unknown value.
 const none = "–"
 
 // stale is the age at which a snapshot counts as old. This age is much longer than the duration of a tick, even of
 // a tick in which calls time out.
 const stale = 15 * time.Second
 
-// or returns a printable string, or a dash if it is empty.
 func or(s string) string {
 	if s == "" {
 		return none
@@ -24,14 +22,12 @@ func or(s string) string {
 	return labelvalue.Printable(s)
 }
 
-// nouns contains the noun for the units of each built-in manager.
 var nouns = map[string]string{
 	"slurm": "job", "pbs": "job", "torque": "job", "lsf": "job", "flux": "job", "nomad": "task", "condor": "slot",
 	"docker": "container", "podman": "container", "nerdctl": "container", "lxc": "container", "machine": "machine",
 	"libvirt": "virtual machine", "systemd": "service", "user": "user",
 }
 
-// unitName returns a readable name for a unit, such as job 4711.
 func unitName(manager, name string) string {
 	if noun := nouns[manager]; noun != "" {
 		return noun + " " + or(name)
@@ -56,10 +52,8 @@ func length(seconds float64) string {
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
-// moment formats a time in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// watts formats a power in whole watts.
 func watts(w *float64) string {
 	if w == nil {
 		return none
@@ -67,15 +61,14 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. All amounts on a page have the same unit, because readers could
-// overlook that some amounts are in joules and some in megajoules.
+// unit is a unit of energy. All energy on a page is in the same unit, because readers could overlook that some of it is
+// in joules and some in megajoules.
 type unit struct {
 	Name   string
 	joules float64
 }
 
-// unitFor returns the unit in which the largest amount on a page has at most four digits before the
-// decimal point.
+// unitFor returns the unit in which the highest energy on a page has at most four digits before the decimal point.
 func unitFor(p Page) unit {
 	var largest float64
 	for i := range p.GPUs {
@@ -86,7 +79,6 @@ func unitFor(p Page) unit {
 	return unitOf(largest)
 }
 
-// unitOf returns the unit in which an amount has at most four digits before the decimal point.
 func unitOf(largest float64) unit {
 	for _, u := range []unit{{"J", 1}, {"kJ", 1e3}, {"MJ", 1e6}} {
 		if largest < 1e4*u.joules {
@@ -96,7 +88,7 @@ func unitOf(largest float64) unit {
 	return unit{"GJ", 1e9}
 }
 
-// format formats an amount without a unit. Only an amount of zero is formatted as 0.
+// format writes only zero as 0.
 func (u unit) format(joules float64) string {
 	v := joules / u.joules
 	switch {
@@ -108,12 +100,11 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// amount formats an amount with a no-break space and its unit.
+// amount separates the number and the unit by a no-break space, so that no line break divides them.
 func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0" + u.Name }
 
 const joulesPerKWh = 3.6e6
 
-// kilowattHours formats an amount in kilowatt-hours, which is the unit on bills.
 func kilowattHours(joules float64) string {
 	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
@@ -132,7 +123,6 @@ func percent(part, whole float64) string {
 	return fmt.Sprintf("%.0f\u00a0%%", v)
 }
 
-// plural formats a number followed by a noun.
 func plural(n int, noun, more string) string {
 	if n == 1 {
 		return "1 " + noun
