@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 )
 
-// archiveIn returns the archive's pod and its ConfigMap from a rendered file.
 func archiveIn(t *testing.T, file string) (pod corev1.PodSpec, settings corev1.ConfigMap) {
 	t.Helper()
 	for _, document := range files(t)[file] {

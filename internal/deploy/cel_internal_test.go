@@ -49,7 +49,6 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestLiteralOfAnotherKind checks that literal panics for an unsupported type.
 func TestLiteralOfAnotherKind(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -23,7 +23,6 @@ const (
 	helmEnv = "GPULEDGER_E2E_HELM"
 )
 
-// helm runs helm and returns its standard output. An error contains its standard error.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	folder := os.Getenv(helmEnv)

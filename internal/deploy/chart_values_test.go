@@ -98,7 +98,6 @@ func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 	t.Errorf("none of %v has an effect or is rejected", others)
 }
 
-// another64 is the digest of another image.
 const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
 
 // special contains new values for settings that do not accept every value.

@@ -22,7 +22,7 @@ import (
 
 const manifests = "../../manifests/"
 
-// TestYAML checks that unmarshalling the output returns the input. So the function prune removes no significant field.
+// TestYAML checks that the function prune removes no significant field.
 func TestYAML(t *testing.T) {
 	want := deploy.DaemonSet()
 	text, err := deploy.YAML(want)

@@ -24,7 +24,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// eventsSecret is the Secret with the token for events.
 const eventsSecret = "gpuledger-events"
 
 // With these values, the reconciler sends events to the chart's archive.
@@ -140,7 +139,6 @@ func TestArchiveIngress(t *testing.T) {
 	}
 }
 
-// peerName returns the namespace or the pods that a peer selects.
 func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	switch {
 	case peer.IPBlock != nil:

@@ -46,8 +46,6 @@ func Kyverno(namespace string) map[string]any {
 	}
 }
 
-// ofVariable changes an expression so that it reads the parameters from the first variable instead of the
-// policy's parameters.
 func ofVariable(expression string) string {
 	return strings.ReplaceAll(expression, "params.?", "variables.parameters.?")
 }

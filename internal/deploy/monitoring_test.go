@@ -15,7 +15,6 @@ import (
 
 const dashboards = "../../dashboards/"
 
-// TestRules checks that the component has an object for each file of rules, with the same rules.
 func TestRules(t *testing.T) {
 	files, err := filepath.Glob(dashboards + "rules/*.yaml")
 	check(t, err)

@@ -62,7 +62,6 @@ func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	return pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// selects reports whether a pod may run on a node with the given labels.
 func selects(t *testing.T, pod corev1.PodSpec, node map[string]string) bool {
 	t.Helper()
 	operators := map[corev1.NodeSelectorOperator]selection.Operator{

@@ -78,7 +78,6 @@ func matchConstraints() *admissionv1.MatchResources {
 	}
 }
 
-// pluginCondition is the name of the condition that selects the device plugin's pods.
 const pluginCondition = "is-a-device-plugin"
 
 // matchConditions and [parameterConditions] select the pods that get the container. A pod must meet all of these
@@ -125,10 +124,8 @@ func parameterConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// parameter returns the expression for a parameter's value, which is empty if the parameter is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
-// trimmed returns the expression for a parameter's value without leading and trailing white space.
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
 // words returns the expression for the list of words in a parameter's value. Words are separated by commas, spaces and
@@ -211,7 +208,6 @@ func addVolume(volume corev1.Volume) operation {
 	return operation{"'/spec/volumes/-'", literal("Object.spec.volumes", volume)}
 }
 
-// when returns the expression for operations that apply only if a condition is true.
 func when(condition string, operations ...operation) string {
 	return "(" + condition + " ? " + list(operations) + " : [])"
 }

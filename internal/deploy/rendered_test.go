@@ -28,7 +28,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// rendering is the output folder of make manifests.
 const rendering = "../../bin/manifests/"
 
 func files(t *testing.T) map[string][][]byte {
@@ -57,7 +56,6 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// rendered calls f for every workload in every rendered file.
 func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	t.Helper()
 	for file, documents := range files(t) {
@@ -74,7 +72,6 @@ func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	}
 }
 
-// TestArguments checks that each program accepts the arguments in the manifests.
 func TestArguments(t *testing.T) {
 	getenv := func(name string) string { return "the-" + strings.ToLower(name) }
 	programs := 0
@@ -103,7 +100,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// arguments returns a container's arguments, in which it replaces each $(NAME) as the kubelet does.
+// arguments replaces each $(NAME) in a container's arguments as the kubelet does.
 func arguments(c *corev1.Container) []string {
 	args := slices.Clone(c.Args)
 	for i := range args {
@@ -114,7 +111,6 @@ func arguments(c *corev1.Container) []string {
 	return args
 }
 
-// imageName returns the last part of an image's name.
 func imageName(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	name = name[strings.LastIndex(name, "/")+1:]
@@ -122,7 +118,6 @@ func imageName(image string) string {
 	return name
 }
 
-// TestLeastPrivilege checks that every container has the required restrictions and no unnecessary rights.
 func TestLeastPrivilege(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
@@ -168,7 +163,6 @@ func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	}
 }
 
-// checkPrivileges checks the rights of a container, and the folders to which it can write.
 func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
 	s, ofPod := c.SecurityContext, pod.SecurityContext

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// scrape contains the settings that a PodMonitor and a scrape configuration have in common.
 type scrape struct {
 	Namespaces  []string
 	Path        any
@@ -106,7 +105,6 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// podMonitors returns the settings of the PodMonitors, by the job of their targets.
 func podMonitors(t *testing.T) map[string]scrape {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "components/podmonitor/podmonitor.yaml")
@@ -209,7 +207,7 @@ func snake(value any) any {
 	return value
 }
 
-// at returns the value at a path. If the path leads through a list, at uses the first item of the list.
+// If the path leads through a list, at uses the first item of the list.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		if items := list(value); len(items) > 0 {
@@ -226,7 +224,6 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules whose action is not the given one.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {

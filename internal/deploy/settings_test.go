@@ -15,7 +15,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// withTests renders the chart, including the objects of helm test.
 func withTests(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--kube-version=1.37.0"}, args...)...)
@@ -43,7 +42,6 @@ func podsOf(t *testing.T, all map[string]any) map[string]corev1.PodTemplateSpec 
 	return pods
 }
 
-// into converts an object to its type in the Kubernetes API.
 func into(t *testing.T, object, typed any) {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -51,7 +49,6 @@ func into(t *testing.T, object, typed any) {
 	check(t, json.Unmarshal(text, typed))
 }
 
-// everyPod contains values that enable all pods, including the pod of helm test.
 var everyPod = []string{
 	valuesOf("everything"), "--set=dashboards.enabled=false,prometheusRule.enabled=false,web.existingSecret=",
 	"--set=image.pullPolicy=Never",
@@ -194,7 +191,6 @@ func TestChartTypes(t *testing.T) {
 	}
 }
 
-// TestChartArchivePod checks the settings of the archive's pod that have the same names as in other charts.
 func TestChartArchivePod(t *testing.T) {
 	base := []string{"--set=archive.enabled=true"}
 	all := withTests(t, append(base, "--set-json=archive="+`{

@@ -148,7 +148,6 @@ func choice[S ~string](values ...S) *schema {
 	return s
 }
 
-// types collects the schemas of structs by name.
 type types map[string]*schema
 
 // of returns the schema of a Go type of the Kubernetes API. A field without omitempty is required.

@@ -32,7 +32,6 @@ func YAML(documents ...any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// prune removes the status and empty fields, such as resources: {} and selector: null.
 func prune(value any) {
 	switch v := value.(type) {
 	case map[string]any:
