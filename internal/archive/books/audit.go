@@ -20,30 +20,28 @@ type Auditing interface {
 
 // Audit contains the sums that a check compares.
 type Audit struct {
-	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. A database
-	// combines all reasons into one.
+	// Statement contains the checks, and the charged energy by cluster, hour and reason. A database returns one reason,
+	// "no owner", for all charges without an owner.
 	*Statement
-	// Found contains the hours with rows of GPUs, by cluster. The manifest may contain other hours.
+	// Found contains the hours that have rows in gpu_hours, by cluster. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool
-	// WrongDays contains whole days whose stored sums differ from the sums of their hours, sorted. Statements of long
-	// periods read the stored sums.
+	// WrongDays contains the whole days whose stored sums differ from the sums of their hours, sorted. Statements of
+	// long periods read the stored sums.
 	WrongDays []ClusterDay
 }
 
-// ClusterDay identifies a day of a cluster.
+// ClusterDay identifies a day (UTC) of a cluster.
 type ClusterDay struct {
 	Cluster string
 	Day     time.Time
 }
 
-// audited returns the query for the statement of an audit.
 func (s Query) audited() Query {
 	of := s.ofClusters()
 	of.By, of.Sums, of.Checks = []string{"cluster", hourColumn, "reason"}, true, true
 	return of
 }
 
-// find records that an hour has rows of GPUs.
 func (a *Audit) find(cluster string, hour time.Time) {
 	if a.Found[cluster] == nil {
 		a.Found[cluster] = make(map[time.Time]bool)
@@ -82,15 +80,13 @@ type audit struct {
 	of        Query
 	to        *Audit
 	charges   *sums
-	uncounted bool // some GPUs have uncounted energy
+	uncounted bool
 	wrong     map[ClusterDay]bool
 }
 
-// noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
-// addCharges adds the sums of the charges with and without an owner in each hour. It does not group by reason, because
-// SQLite would then sort all rows.
+// addCharges does not group by reason, because SQLite would then sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
 	energy := slices.Index(names, "energy_mj")
@@ -105,7 +101,6 @@ func (a *audit) addCharges(ctx context.Context) error {
 	return a.sums(ctx, a.of, a.charges)
 }
 
-// addGPUs adds the hours that have rows of GPUs.
 func (a *audit) addGPUs(ctx context.Context) error {
 	uncounted := "0"
 	if !a.lacks(table.GPUHours, "uncounted_mj") {
@@ -118,7 +113,7 @@ func (a *audit) addGPUs(ctx context.Context) error {
 }
 
 // compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
-// key, and calls the function each with the value of an SQL expression and with the sums of each hour.
+// key, and calls each for every hour with the value of expression and with the hour's sums.
 func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
 	differences, err := a.sumsOfDays(ctx, days, names)
 	if err != nil {
@@ -156,7 +151,6 @@ func (a *audit) addChecks(ctx context.Context) (err error) {
 	return err
 }
 
-// sumsOfDays returns the stored sums of the whole days in the period.
 func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string) (*dayDifferences, error) {
 	of := a.of.ofClusters()
 	parts, err := a.spans(ctx, of, days)
@@ -186,7 +180,7 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// dayDifferences contains the differences between the stored sums of each whole day and the sums of its hours.
+// dayDifferences contains the stored sums of each whole day minus the sums of its hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64
@@ -206,7 +200,6 @@ func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell,
 	}
 }
 
-// addTo adds the days with a difference to a set.
 func (d *dayDifferences) addTo(wrong map[ClusterDay]bool) {
 	for day, sums := range d.sums {
 		if slices.ContainsFunc(sums, func(n int64) bool { return n != 0 }) {

@@ -44,22 +44,19 @@ func (s *samples) Boards(ctx context.Context, of Query) ([]Board, error) {
 	return slices.Collect(maps.Keys(all)), nil
 }
 
-// board returns the board that the labels of a placement describe.
 func (s *samples) board(l fold.Labels) Board {
 	return Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id"), 0}
 }
 
 const (
-	// countHours is the number of hours that are counted together.
 	countHours = 192
-	// probe is the length of a window within an hour, and probeAt is its end. A store reads few samples to answer a
-	// query about a short window. The whole hour is read only if no board of the cluster has a sample in the window.
+	// probe is the length of a window within an hour, and probeAt is the end of this window. A store reads fewer
+	// samples for a short window. The whole hour is read only if no board of the cluster has a sample in the window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
 )
 
-// hourSet contains a value for each of countHours hours.
 type hourSet [countHours]bool
 
 func (s *hourSet) count() (n int) {
@@ -71,19 +68,18 @@ func (s *hourSet) count() (n int) {
 	return n
 }
 
-// counting counts the hours in which boards were scraped, from the hour first on.
+// counting counts the hours in which boards were scraped.
 type counting struct {
 	*samples
 	common []string // PromQL matchers
 	first  time.Time
 	n      int // number of hours
 	boards map[Board]*hourSet
-	// clusters contains the hours in which each cluster has a board.
+	// clusters contains the hours in which at least one board of the cluster was scraped.
 	clusters map[string]*hourSet
 }
 
-// Counted implements [Source]. A board is counted if it has a sample in a window of an hour. If no board of the cluster
-// has a sample in this window, the whole hour is read.
+// Counted implements [Source].
 func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
 	if s.elsewhere(of) {
 		return nil, nil, nil
@@ -145,10 +141,10 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of numbered hours. It excludes end.
+// hourRange is a range of hours, as numbers from counting.first on. It excludes end.
 type hourRange struct{ first, end int }
 
-// read evaluates a query at the same offset in each hour of a range.
+// read evaluates a query in each hour of a range, at the same offset from the start of the hour.
 func (c *counting) read(ctx context.Context, text string, of hourRange, at time.Duration) error {
 	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
 	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {
@@ -167,7 +163,6 @@ func (c *counting) read(ctx context.Context, text string, of hourRange, at time.
 	})
 }
 
-// filed returns the counted hours of all clusters, sorted by time and cluster.
 func (c *counting) filed() (all []Hour) {
 	for n := range c.n {
 		for _, cluster := range slices.Sorted(maps.Keys(c.clusters)) {

@@ -1,4 +1,4 @@
-// Package books reads the books of GPU fleets: from files or a database of the archive, or from samples in a
+// Package books reads the hourly records of GPU use: from files or a database of the archive, or from samples in a
 // Prometheus-compatible store. All sources return the same rows.
 package books
 
@@ -15,12 +15,12 @@ import (
 type Query struct {
 	// From is the start of the first hour. Until is the end of the last hour.
 	From, Until time.Time
-	// Where contains the allowed values of columns. A row is selected if each of these columns has an allowed value.
+	// Where contains allowed values by column. A row is selected if each of these columns has an allowed value.
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, the places of GPUs are read without their energy and health. Such a query is
-	// faster.
+	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health.
+	// Such a query is faster.
 	Places bool
 
 	// Only [Source.Statement] uses By and the fields below it. Charges with the same values in the columns By are added
@@ -29,25 +29,25 @@ type Query struct {
 	// Parts contains the start of each part of the period in ascending order. The first start is From. If Parts is set,
 	// the hour of a charge is the start of its part.
 	Parts []time.Time
-	// If Sums is set, the statement includes the sums of pruned hours if the whole month is selected. These sums have
-	// no node, GPU or pod, and their hour is the start of the month.
+	// If Sums is set, the statement includes the monthly sums of pruned hours, provided that the query includes the
+	// whole month. These sums have no node, GPU or pod, and their hour is the start of the month.
 	Sums bool
 	// Limit is the maximum number of sums in a statement from an archive; 0 means no limit. A statement with more sums
 	// fails with [ErrTooMany] before all sums are in memory.
 	Limit int
-	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, the statement contains
-	// the GPUs.
+	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, the statement
+	// contains the GPUs.
 	Checks, Rows bool
 }
 
-// Board identifies a GPU in one of its places.
+// Board identifies a GPU in a place: a cluster, a node, a chassis slot and a PCI address.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
-	// Hours is the number of hours in which the board was scraped in this place; see [Source.Counted].
+	// Hours is the number of hours in which the GPU was scraped in this place; see [Source.Counted].
 	Hours int
 }
 
-// Is returns the kinds of names for which the board has this name: serial, uuid, node or chassis.
+// Is returns the fields of the board that are equal to name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -57,40 +57,40 @@ func (b Board) Is(name string) (kinds []string) {
 	return kinds
 }
 
-// Hour is a filed hour of a cluster.
+// Hour describes an hour of a cluster that the source contains.
 type Hour struct {
 	Cluster string
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // energy of all boards in mJ
-	// Reason explains why an operator accepted missing samples. It is empty if the operator gave no reason.
+	// Reason is the reason that an operator gave for accepting missing samples.
 	Reason string
-	GPUs   int64 // number of rows of GPUs; 0 if unknown
-	// Lost is set if a pruned hour is in no sum, because its rows were removed by hand.
+	GPUs   int64 // number of rows in gpu_hours; 0 if unknown
+	// Lost is set if the rows of a pruned hour were removed by hand, so that no monthly sum includes the hour.
 	Lost bool
 }
 
-// Refused is the state of an hour whose record in the store is impossible. Such an hour has no amounts.
+// Refused is the state of an hour whose samples are impossible. The energy and times of such an hour are unknown.
 const Refused table.State = "refused"
 
-// Refusal explains why an hour has no amounts.
+// Refusal explains why the samples of an hour were refused.
 type Refusal struct {
 	Cluster string
 	Hour    time.Time
 	Board   *fold.BoardError
 }
 
-// UnknownPod is a pod that no series of its cluster names.
+// UnknownPod is a pod that was charged, but that no pod series of its cluster names.
 type UnknownPod struct {
 	Cluster string
 	table.PodID
 	Hours, Energy int64 // mJ
 }
 
-// unknownPods adds up the charges to unknown pods. In a key, Hours and Energy are 0.
+// unknownPods adds up the charges by pod. In a key, Hours and Energy are 0.
 type unknownPods map[UnknownPod]UnknownPod
 
-// add adds the energy that a pod used in an hour.
+// add adds the energy that a pod used in one hour.
 func (u unknownPods) add(cluster string, pod table.PodID, energy int64) {
 	key := UnknownPod{Cluster: cluster, PodID: pod}
 	u[key] = UnknownPod{cluster, pod, u[key].Hours + 1, u[key].Energy + energy}
@@ -107,7 +107,6 @@ const (
 	modelColumn = "model"
 )
 
-// gpuFields returns the columns of gpu_hours that the query needs.
 func (s Query) gpuFields() []table.Field[table.GPU] {
 	if s.Places {
 		return table.PlaceFields
@@ -122,7 +121,6 @@ func namesOf[T any](fields []table.Field[T]) (names []string) {
 	return names
 }
 
-// fieldsOf returns the columns that have the given names. The function field returns a column by its name.
 func fieldsOf[T any](field func(name string) (table.Field[T], bool), names []string) (all []table.Field[T]) {
 	for _, name := range names {
 		if f, ok := field(name); ok {

@@ -19,7 +19,6 @@ var check = fatal.If
 
 var begin = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
-// hour returns an hour with two GPUs, an unknown pod and idle energy.
 func hour(cluster string, n int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour), UnknownPods: []table.PodID{{Namespace: "a", Pod: "p", UID: "u"}}}
 	for i := range 2 {
@@ -34,7 +33,6 @@ func hour(cluster string, n int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// rowsOf returns the GPUs of an hour as they are read.
 func rowsOf(cluster string, n int) []table.GPU {
 	h := hour(cluster, n)
 	for i := range h.GPUs {
@@ -43,7 +41,6 @@ func rowsOf(cluster string, n int) []table.GPU {
 	return h.GPUs
 }
 
-// hoursOf returns the first n hours of the cluster east.
 func hoursOf(n int) (all []*table.Hour) {
 	for i := range n {
 		all = append(all, hour("east", i))
@@ -51,7 +48,7 @@ func hoursOf(n int) (all []*table.Hour) {
 	return all
 }
 
-// archived returns 50 hours of the clusters east and west, and a correction of an hour of east.
+// archived returns 50 hours of each of the clusters east and west, and a correction of an hour of east.
 func archived() (all []*table.Hour) {
 	for n := range 50 {
 		all = append(all, hour("east", n), hour("west", n))
@@ -64,10 +61,9 @@ func archived() (all []*table.Hour) {
 	return append(all, corrected)
 }
 
-// TestStatement checks sums, filters and corrections in all kinds of books. The expected sums were counted by hand. All
-// kinds must return the same rows in the same order.
+// TestStatement compares all kinds of archives with each other and with sums that were computed by hand.
 func TestStatement(t *testing.T) {
-	first := make(map[int]*books.Statement) // answers of the first kind, by the number of selected GPUs
+	first := make(map[int]*books.Statement) // answers of the first kind, by number of selected GPUs
 	for _, kind := range bookstest.Kinds {
 		source := bookstest.Open(t, bookstest.File(t, kind, archived()...))
 		for gpus, uuids := range map[int][]string{1: {"GPU-1"}, 2: {"GPU-0", "GPU-1"}} { // the tables of hours and unknown pods have no column uuid
@@ -111,8 +107,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// checked checks the unknown pods and the uncounted energy in a statement of the cluster east. rows is the number of
-// rows of a GPU in its hours.
+// checked checks the unknown pods and the uncounted energy in a statement. rows is the number of rows of GPU-1 in the
+// selected hours.
 func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) {
 	t.Helper()
 	pods := []books.UnknownPod{{Cluster: "east", PodID: table.PodID{Namespace: "a", Pod: "p", UID: "u"}, Hours: hours, Energy: hours * 2 * 60}}
@@ -124,8 +120,8 @@ func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) 
 	}
 }
 
-// TestAudit checks that the audits of all kinds of books contain the sums of the filed hours of one cluster. In the
-// database, the rows of GPUs are missing for one hour.
+// TestAudit removes the rows of GPUs for one hour from the database. Found must not contain this hour. The other
+// results must include all hours of one cluster.
 func TestAudit(t *testing.T) {
 	type owned struct {
 		hour  time.Time
@@ -171,7 +167,6 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestStoreErrors checks the errors about an empty folder and about a database that is down.
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()

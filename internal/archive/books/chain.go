@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// ErrNoChain means that a database has no chain, because an earlier version filed it.
+// ErrNoChain means that an earlier version wrote the database, which therefore has no hash chain.
 var ErrNoChain = errors.New("the database was filed by an earlier version and has no chain: start gpuledger-archive run or once of this version")
 
-// Chained is a source that links its hours in chains.
+// Chained is a source whose hours are linked in hash chains.
 type Chained interface {
-	// Chains returns the parts of the source that contain rows of the same hours. For example, the files of each format
-	// are a part.
+	// Chains returns the parts of the source that each contain all hours. For example, if an archive has files in two
+	// formats, each format is a part.
 	Chains(ctx context.Context) ([]ChainedPart, error)
 }
 
-// ChainedPart is a part of a source that has its own chains.
+// ChainedPart is a part of a source that has its own hash chain for each cluster.
 type ChainedPart struct {
 	Name   string
 	Source chain.Source

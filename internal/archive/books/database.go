@@ -22,7 +22,7 @@ type database struct {
 	known map[string]bool
 }
 
-// OpenDatabase opens the books in a database. The select privilege is sufficient.
+// OpenDatabase opens an archive in a database. The select privilege is sufficient.
 func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error) {
 	u, err := address.Parse(url)
 	if err != nil {
@@ -39,7 +39,7 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 	return newDatabase(ctx, r, address.Public(u))
 }
 
-// OpenSQLite opens the books in an SQLite file.
+// OpenSQLite opens an archive in an SQLite file.
 func OpenSQLite(ctx context.Context, path string) (Source, error) {
 	r, err := sqldb.SQLite.OpenReader(ctx, path, "")
 	if err != nil {
@@ -55,10 +55,8 @@ func newDatabase(ctx context.Context, r *sqldb.Reader, name string) (Source, err
 
 func (d *database) Name() string { return d.name }
 
-// where returns the condition that selects the hours of a query.
 func (s Query) where() *sqldb.Statement { return s.condition(span{false, s.From, s.Until}) }
 
-// condition returns the condition for the rows in a part of the period.
 func (s Query) condition(of span) *sqldb.Statement {
 	where := of.where().Join(s.names())
 	if s.Named != "" {
@@ -67,8 +65,8 @@ func (s Query) condition(of span) *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns a query for the same clusters and period. In the tables of hours and unknown pods, a query can
-// select by no other column.
+// ofClusters returns a query for the same clusters and period. The tables of hours and unknown pods have none of the
+// other columns.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -77,7 +75,6 @@ func (s Query) ofClusters() Query {
 	return clusters
 }
 
-// names returns the condition for the rows with allowed values.
 func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
 	for _, name := range sortedNames(s.Where) {
@@ -88,7 +85,6 @@ func (s Query) names() *sqldb.Statement {
 
 func sortedNames(where map[string][]string) []string { return slices.Sorted(maps.Keys(where)) }
 
-// rows calls the function each for every row. The columns define the types of the values.
 func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) error) error {
 	types := make([]table.Type, len(columns))
 	for i, c := range columns {
@@ -105,7 +101,6 @@ func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table
 	return failed
 }
 
-// scan converts the values of the given columns to a struct.
 func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 	for i := range fields {
 		fields[i].SetCell(&to, row[i])
@@ -208,7 +203,7 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 	return st, err
 }
 
-// markedHours returns the filed hours. Hours that are included in monthly sums are marked as pruned.
+// markedHours returns the hours. Hours that are included in monthly sums are marked as pruned.
 func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
 	all, err := collect(d.Hours(ctx, of))
 	if err != nil {
@@ -221,7 +216,6 @@ func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
 	return all, err
 }
 
-// check adds the unknown pods and the uncounted energy.
 func (d *database) check(ctx context.Context, of Query, to *Statement) (err error) {
 	if to.UnknownPods, err = d.unknownPods(ctx, of); err != nil {
 		return err
@@ -245,7 +239,6 @@ func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error
 	return all.sorted(), err
 }
 
-// chargesIn adds the charges in a part of the period.
 func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums) error {
 	names := append([]string{"'' as empty_text"}, of.By...)
 	columns := columnsOf(table.Charges, names)
@@ -284,7 +277,7 @@ func (d *database) lacks(t table.Table, column string) bool {
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
 }
 
-// sum returns an SQL expression for a sum. Without rows, the sum is 0 or, for an amount that may be unknown, null.
+// sum returns an SQL expression for a sum. Without rows, the sum is 0 or, for a value that may be unknown, null.
 func (d *database) sum(t table.Table, amount table.Column) string {
 	switch optional := amount.Type == table.OptionalInt; {
 	case d.lacks(t, amount.Name) && optional:
@@ -297,7 +290,6 @@ func (d *database) sum(t table.Table, amount table.Column) string {
 	return "coalesce(sum(" + amount.Name + "), 0)"
 }
 
-// unknownPods returns the unknown pods that were charged. A database from an earlier version contains no unknown pods.
 func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, error) {
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil
@@ -317,8 +309,7 @@ func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, err
 	return all.sorted(), err
 }
 
-// unknownPodsIn adds the unknown pods that were charged in an hour. The lists of known pods do not depend on the
-// charge, so a database reads these lists only once.
+// The lists of known pods do not depend on the charge, so a database evaluates these subqueries only once.
 func (d *database) unknownPodsIn(ctx context.Context, in Hour, to unknownPods) error {
 	const known = " from {pods} where cluster = ? and hour = ?)"
 	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.Cluster, in.Hour).

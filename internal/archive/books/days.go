@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the period. It consists of whole days with sums in the database, or of hours.
+// span is a part of the period: whole days with sums in the database, or hours.
 type span struct {
 	daily       bool
 	from, until time.Time
@@ -33,7 +33,7 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 }
 
 // filled reports whether a table contains sums of days. A database from an earlier version may have no such table. In
-// MySQL, the table stays empty until the program has added up the hours that an earlier version filed.
+// MySQL, the table stays empty until the program has added up the hours that an earlier version wrote.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -45,8 +45,8 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole extends the period of a query to whole days. It returns the period unchanged if the database has no daily sums
-// of places.
+// whole extends the period of a query to whole days, so that daily sums can answer it. Without daily sums of places,
+// the period is unchanged.
 func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
 		return span{false, of.From, of.Until}, err
@@ -54,8 +54,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether all charges of a day belong to the same sums. A query that groups by hour needs the charges of
-// each hour. So does a query whose periods (Parts) do not begin at midnight UTC.
+// daily reports whether all charges of a day belong to the same sums. They do not if the query groups by hour, or if
+// its periods (Parts) do not begin at midnight UTC.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true
@@ -63,7 +63,6 @@ func (s Query) daily() bool {
 	return len(s.Parts) > 0 && !slices.ContainsFunc(s.Parts[1:], func(start time.Time) bool { return !start.Equal(table.Day(start)) })
 }
 
-// table returns the table to read.
 func (s span) table(hours, days string) string {
 	if s.daily {
 		return days
@@ -71,7 +70,6 @@ func (s span) table(hours, days string) string {
 	return hours
 }
 
-// where returns the condition that selects the rows within the span.
 func (s span) where() *sqldb.Statement {
 	if s.daily {
 		return sqldb.SQL(" where day >= ? and day < ?", s.from.Format(time.DateOnly), s.until.Format(time.DateOnly))
@@ -79,7 +77,7 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places calls the function each for the places of GPUs. A row of whole days covers consecutive hours in a place. GPUs
+// places reads whole days from daily sums. Such a row covers consecutive hours in which a GPU was in one place. GPUs
 // that were in several clusters during these days are read by hour, because daily sums do not contain the order of
 // hours in different clusters.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
@@ -115,7 +113,6 @@ func (d *database) places(ctx context.Context, of Query, each func(Row) error) e
 	return nil
 }
 
-// inSeveral returns the UUIDs of GPUs that were in several clusters during the given days.
 func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []string, err error) {
 	s := sqldb.SQL("select uuid from {gpu_days}").Join(of.condition(part)).Add(" group by uuid having count(distinct cluster) > 1")
 	err = d.rows(ctx, s, columnsOf(table.GPUDays, []string{"uuid"}), func(row []table.Cell) error {
@@ -125,8 +122,6 @@ func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []
 	return uuids, err
 }
 
-// placesOfDays calls the function each for the daily rows that meet a condition. It omits the given
-// GPUs.
 func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, except []string, each func(Row) error) error {
 	names := namesOf(table.PlaceFields)
 	names[slices.Index(names, hourColumn)] = "first_hour"

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares statements, boards and places for random periods. A database computes the answers from daily sums,
-// and a folder of files from hours. In the database, the hours of whole days are missing, so it must read the sums.
+// TestDays compares statements, boards and places for random periods. A folder of files computes the answers from
+// hours. The database must compute them from daily sums, because the hours of whole days were removed from it.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour
@@ -92,7 +92,7 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays changes, removes and adds daily sums. Exactly these days must be reported.
+// TestWrongDays changes, removes and adds daily sums. The audit must report exactly these days.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))
@@ -121,7 +121,7 @@ func TestWrongDays(t *testing.T) {
 	}
 }
 
-// execute runs a statement, which must change the database.
+// execute fails if the statement changes no row.
 func execute(t *testing.T, file, change string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -134,7 +134,6 @@ func execute(t *testing.T, file, change string) {
 	}
 }
 
-// boards returns the boards that a query finds, with the number of hours of each.
 func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	t.Helper()
 	found, _, err := s.Counted(t.Context(), of)
@@ -148,7 +147,8 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns, for each GPU and place, the hours with scrapes, followed by the total number of scrapes.
+// places returns the hours in which each GPU was scraped in a place, followed by the total number of scrapes. The key
+// contains the GPU and the place.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true
@@ -168,8 +168,8 @@ func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time
 	return all
 }
 
-// lose copies a database without the hours for which a query must read the sums of whole days. It returns the path of
-// the copy.
+// lose copies a database, and deletes the hours for which the query must read daily sums. It returns the path of the
+// copy.
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")

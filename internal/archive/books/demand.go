@@ -7,10 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Demand is a store that may contain the GPU hours of pending pods.
+// Demand is a store that may contain the GPU hours for which pods were pending.
 type Demand interface {
-	// Pending calls the function each for every hour, with the GPU time in ms that pending pods of all clusters
-	// requested. If the store does not contain the rule, Pending never calls each.
+	// Pending calls each for every hour, with the GPU time in ms that pending pods of all clusters requested. If the
+	// store does not contain the rule, Pending never calls each.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 

@@ -10,38 +10,33 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is a source that can add up the errors of GPUs.
+// Summing is a source that can add up the errors of GPUs over a period.
 type Summing interface {
-	// Errors returns the errors of each GPU in a period, by UUID. The errors are added up as [table.GPU.AddErrors] does.
+	// Errors returns the errors of each GPU, by UUID. They are added up as in [table.GPU.AddErrors].
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
-	// Faults returns the faults of GPUs in a period.
 	Faults(ctx context.Context, of Query) (*Faults, error)
 }
 
-// Faults contains the faults of GPUs in a period.
 type Faults struct {
-	// Places contains all places with a fault, and may contain places without a fault.
+	// Places contains every GPU and place with a fault. It may contain some without a fault.
 	Places []Fault
 	// Recorded contains the UUIDs of GPUs with error counts or a recovery action in at least one hour.
 	Recorded map[string]bool
 }
 
-// Fault contains the faults of a GPU in a place.
+// Fault describes the faults of a GPU while it was in one place.
 type Fault struct {
-	// Place contains the UUID of the GPU, and attributes of the place.
+	// Place contains the UUID of the GPU, its node, its chassis slot and its PCI address.
 	Place table.GPU
 	// Action is set if the driver required an action in at least one hour.
 	Action bool
-	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if their number over the life of the
-	// board grew.
+	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if their lifetime number rose.
 	Uncorrectable bool
 }
 
-// faultPlace contains the columns that identify a GPU and its place.
 var faultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
 
-// These SQL conditions select hours of a GPU: hours with error counts or a recovery action, and hours that may have a
-// fault.
+// possibleFault also selects hours whose errors occurred before the period, because the lifetime number stays above 0.
 const (
 	recordedFaults = "(recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null)"
 	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
@@ -84,7 +79,6 @@ func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	return found, nil
 }
 
-// uuids returns the UUIDs of GPUs for which a condition is true in some hour.
 func (d *database) uuids(ctx context.Context, of Query, condition string) (all []string, err error) {
 	s := sqldb.SQL("select distinct " + eachUUID + " from {gpu_hours}").Join(of.where()).Add(" and " + condition)
 	err = d.rows(ctx, s, make([]table.Column, 1), func(row []table.Cell) error {
@@ -94,7 +88,6 @@ func (d *database) uuids(ctx context.Context, of Query, condition string) (all [
 	return all, err
 }
 
-// faults adds the faults of the given GPUs in each of their places.
 func (d *database) faults(ctx context.Context, of Query, uuids []string, to *Faults) error {
 	place := fieldsOf(table.GPUField, faultPlace)
 	names := strings.Join(faultPlace, ", ")
@@ -153,7 +146,6 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 	return all, nil
 }
 
-// actions sets the action that the driver required for each of the GPUs.
 func (d *database) actions(ctx context.Context, of Query, hour time.Time, uuids []string, to map[string]table.GPU) error {
 	s := sqldb.SQL("select uuid, recovery_action from {gpu_hours} where hour = ?", hour).Join(of.names()).Add(" and uuid in (?) and recovery_action <> ''", uuids)
 	return d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) error {

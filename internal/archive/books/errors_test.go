@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestEarlierDatabase checks that the columns that an earlier version did not create are unknown or zero.
+// TestEarlierDatabase checks that columns are unknown or zero if an earlier version did not create them.
 func TestEarlierDatabase(t *testing.T) {
 	path := bookstest.File(t, "sqlite", hour("east", 0))
 	for _, c := range table.GPUHours.Columns {

@@ -14,25 +14,22 @@ import (
 )
 
 const (
-	// maxUUIDs is the maximum number of GPUs in a query.
+	// maxUUIDs is the maximum number of GPUs in one query.
 	maxUUIDs = 256
-	// gpuHours is the maximum number of GPU hours in a query. A GPU hour has about 1,200 samples.
+	// gpuHours is the maximum number of GPU hours in one query. A GPU hour has about 1,200 samples.
 	gpuHours = 512
-	// placeHours is the same limit for queries that read only places. A GPU hour then has 60 samples.
+	// placeHours is the same limit for queries that read only the places of GPUs. A GPU hour then has 60 samples.
 	placeHours = 8192
-	// maxBatch is the maximum number of hours that are read together.
+	// maxBatch is the maximum number of hours in one query.
 	maxBatch = 14 * 24
 )
 
-// group contains GPUs of one cluster that are read together.
 type group struct {
 	cluster string
 	uuids   []string
-	before  fold.Openings // closing values of the last batch; nil if it was not read
+	before  fold.Openings // counter values at the end of the previous batch; nil if it was not read
 }
 
-// read reads the selected GPUs in batches of hours. It calls the function each with the folded
-// hours of a batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
@@ -64,16 +61,14 @@ func (s *samples) read(ctx context.Context, of Query, places bool, each func([]f
 	return nil
 }
 
-// batch is a range of hours that are read together.
 type batch struct {
 	first  time.Time
 	length int
 	until  time.Time // end of the query
 	places bool
-	parts  map[string][]foldedHour // folded parts of hours, by cluster
+	parts  map[string][]foldedHour // results for each group, by cluster
 }
 
-// hours returns the hours of a batch, sorted by cluster and hour.
 func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []foldedHour, err error) {
 	b.parts = make(map[string][]foldedHour)
 	for _, g := range groups {
@@ -94,7 +89,6 @@ func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []
 	return hours, nil
 }
 
-// add reads a group of GPUs for the hours of a batch, and adds the folded hours to the batch.
 func (s *samples) add(ctx context.Context, g *group, b batch) error {
 	inputs, err := s.inputs(ctx, g, b)
 	if err != nil {
@@ -123,7 +117,6 @@ func (s *samples) add(ctx context.Context, g *group, b batch) error {
 	return nil
 }
 
-// inputs returns the record of a group for the hours of a batch.
 func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
 	if b.places {
 		return s.places(ctx, g, b)
@@ -131,7 +124,6 @@ func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, 
 	return s.store.Read(ctx, g.cluster, b.first, b.length, store.Shard(matcher("uuid", g.uuids)), g.before)
 }
 
-// places returns only the places of a group's GPUs.
 func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
 	end := earlier(b.first.Add(time.Duration(b.length)*time.Hour), b.until)
 	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), b.first, end)
@@ -203,10 +195,9 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. Its label has the values of the column.
+// owner is an info metric. Its label has the same values as the column of a charge.
 type owner struct{ metric, label, column string }
 
-// owners contains the metrics that name pods, teams, machines and users.
 var owners = []owner{
 	{"gpuledger_pod_info", "pod_uid", "pod_uid"},
 	{"gpuledger_pod_labels", "pod_uid", "pod_uid"},
@@ -215,7 +206,8 @@ var owners = []owner{
 	{"gpuledger_unit_info", "unit", "unit"},
 }
 
-// name adds the names of workloads, teams, users and machines. It uses the names that the store contained in each hour.
+// name adds the names of workloads, teams, users and machines to the charges. It uses the names that the store
+// contained in the same hour.
 func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
 	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {
@@ -234,7 +226,6 @@ func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) erro
 	return nil
 }
 
-// owners returns the series that name owners, by hour.
 func (s *samples) owners(ctx context.Context, cluster string, hours []foldedHour, by []owner) (map[int64][]fold.Series, error) {
 	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {

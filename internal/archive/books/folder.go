@@ -16,7 +16,7 @@ type folder struct {
 	reader *files.Reader
 }
 
-// OpenFolder opens the files of an archive.
+// OpenFolder opens an archive in a folder of files.
 func OpenFolder(ctx context.Context, path string) (Source, error) {
 	reader, err := files.OpenReader(ctx, path)
 	if err != nil {
@@ -25,7 +25,7 @@ func OpenFolder(ctx context.Context, path string) (Source, error) {
 	return &folder{path, reader}, nil
 }
 
-// OpenBucket opens the files of an archive in an S3-compatible store.
+// OpenBucket opens an archive in an S3-compatible store.
 func OpenBucket(ctx context.Context, c files.S3) (Source, error) {
 	reader, err := files.OpenBucket(ctx, c, "--books")
 	if err != nil {
@@ -40,8 +40,7 @@ func (f *folder) Close() error { return nil }
 
 const dayLength = 24 * time.Hour
 
-// filedDay contains the filed hours of a cluster on a day. The key of an hour is its time in
-// milliseconds.
+// filedDay contains the hours of a cluster on a day, by time in milliseconds.
 type filedDay struct {
 	files.Day
 	hours map[int64]*filedHour
@@ -60,7 +59,6 @@ func (d filedDay) sorted() (all []Hour) {
 	return all
 }
 
-// days calls the function each for every day that a query includes.
 func (f *folder) days(ctx context.Context, of Query, each func(filedDay) error) error {
 	days, err := f.reader.Days(ctx)
 	if err != nil {
@@ -111,7 +109,7 @@ func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error
 	all := make(map[Board]*int) // number of hours
 	err = f.days(ctx, of, func(day filedDay) error {
 		matches := of.filter(columns)
-		var last Board // rows of the same board often follow each other
+		var last Board // consecutive rows are often of the same board
 		var count *int
 		return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}
@@ -144,13 +142,11 @@ func (f *folder) Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	return counted(ctx, f, of)
 }
 
-// matches reports whether the query selects a value of a column.
 func (s Query) matches(column, value string) bool {
 	allowed, ok := s.Where[column]
 	return !ok || slices.Contains(allowed, value)
 }
 
-// filter returns a function that decides whether the query selects a row.
 func (s Query) filter(columns []string) func(row []table.Cell) bool {
 	type condition struct {
 		place   int

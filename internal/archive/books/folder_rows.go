@@ -36,13 +36,11 @@ func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// compareRows orders GPUs by hour, then by their first scrape in the hour.
+// compareRows orders rows by hour, then by the first scrape in the hour.
 func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
-// rowsOfDay calls the function each for the rows of a day, from all clusters in the order of
-// compareRows.
 func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each func(Row) error) error {
 	m := make(merge, len(days))
 	for i, day := range days {
@@ -61,14 +59,14 @@ func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each 
 	return nil
 }
 
-// merge merges the hours of several clusters.
+// merge merges the rows of several clusters.
 type merge []struct {
 	next func() ([]Row, error, bool)
 	rows []Row // rows of the cluster's next hour; empty at the end
 }
 
-// advance reads the next hour of each cluster that has rows for the given hour. At the beginning, the given hour is
-// zero, and it reads the first hour of each cluster. It returns the earliest of the next hours, or zero at the end.
+// advance reads the next hour of each cluster whose current hour is the given one. At the beginning, the given hour is
+// zero, and advance reads the first hour of each cluster. It returns the earliest current hour, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]
@@ -84,7 +82,6 @@ func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	return first, nil
 }
 
-// rows returns the rows of all clusters for an hour.
 func (m merge) rows(hour time.Time) (all []Row) {
 	for _, c := range m {
 		if len(c.rows) > 0 && c.rows[0].Hour.Equal(hour) {
@@ -95,7 +92,7 @@ func (m merge) rows(hour time.Time) (all []Row) {
 	return all
 }
 
-// rowsByHour returns the rows of each hour in turn. They are valid until the next hour is read.
+// rowsByHour returns the rows of each hour in turn. The slice is valid until the next hour is read.
 func (f *folder) rowsByHour(ctx context.Context, of Query, day filedDay) iter.Seq2[[]Row, error] {
 	fields := of.gpuFields()
 	columns := namesOf(fields)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largeHour returns an hour with many GPUs. A GPU with a higher number was scraped earlier.
+// In largeHour, a GPU with a higher number was scraped earlier.
 func largeHour(cluster string, n, gpus int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range gpus {
@@ -55,8 +55,8 @@ func TestRowsOfFiles(t *testing.T) {
 	}
 }
 
-// TestHeapOfFiles checks that GPUs in files are read with the memory for only one hour. With four times as many hours
-// in a day, each additional row may take less than a hundred bytes.
+// TestHeapOfFiles checks that only the rows of one hour are in memory. If a day has four times as many hours, each
+// additional row may take less than a hundred bytes.
 func TestHeapOfFiles(t *testing.T) {
 	const gpus, hours = 200, 6
 	measure := func(hours int) uint64 {

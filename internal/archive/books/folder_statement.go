@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folderStatement is a statement that is computed day by day from the files.
+// folderStatement computes a statement day by day from the files.
 type folderStatement struct {
 	*folder
 	Query
@@ -16,7 +16,7 @@ type folderStatement struct {
 	columns []string // columns of charges to read
 	fields  []table.Field[table.Charge]
 	charges *sums
-	summed  map[table.ClusterMonth]map[int64]bool // hours that monthly sums contain
+	summed  map[table.ClusterMonth]map[int64]bool // hours that are included in monthly sums, as Unix seconds
 	pods    unknownPods
 	bounds  uncounted
 	audit   *Audit // nil unless the statement is for an audit
@@ -27,7 +27,6 @@ func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return f.statement(of).read(ctx)
 }
 
-// statement returns a statement that has not read any day yet.
 func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
 	return &folderStatement{
@@ -48,7 +47,6 @@ func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
 	return &s.Statement, err
 }
 
-// chargeColumns lists the columns to read: the hour, the columns that the query uses, and the amounts.
 func (s Query) chargeColumns() []string {
 	columns := []string{hourColumn}
 	for name := range s.Where {
@@ -87,7 +85,6 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	return s.uncounted(ctx, day)
 }
 
-// mark sets the state of hours that are included in monthly sums.
 func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	m := table.ClusterMonth{Cluster: day.Cluster, Month: table.Month(day.Date)}
 	if s.summed[m] == nil {
@@ -101,7 +98,6 @@ func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	return nil
 }
 
-// models returns the model of each GPU on a day, by UUID, if the query uses the model.
 func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]string, error) {
 	models := make(map[string]string)
 	if !slices.Contains(s.By, modelColumn) {
@@ -116,7 +112,7 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 }
 
 // charge adds the charges or corrections of a day. A crash can leave corrections with a later revision than their hour.
-// charge ignores such corrections.
+// These corrections are ignored.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns
@@ -138,7 +134,6 @@ func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDa
 	})
 }
 
-// unknown adds the unknown pods that were charged on a day.
 func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(day.hours)), func(h *filedHour) bool { return h.unknownPods }) {
 		return nil
@@ -167,8 +162,8 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	return err
 }
 
-// uncounted adds the uncounted energy of the boards on a day. For an audit, it also adds the hours that have rows of
-// GPUs.
+// uncounted adds the uncounted energy of the boards on a day. For an audit, it also adds the hours that have rows in
+// gpu_hours.
 func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
 	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
 	matches := s.filter(columns)

@@ -12,18 +12,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Holder is a pod or unit that held or used a GPU in a place.
+// Holder is a pod or unit to which a GPU was allocated, or that used the GPU.
 type Holder struct {
 	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
-	// Ended is set if the holder had left the GPU when the GPU was last scraped in this place.
+	// Ended is set if the pod or unit had ended when the GPU was last scraped in this place.
 	Ended bool
-	// Last is the last scrape of the holder, or zero if unknown.
+	// Last is the time of the last sample of the pod or unit, or zero if unknown.
 	Last time.Time
 }
 
 // Momentary is a source that contains single scrapes. An archive contains only hours.
 type Momentary interface {
-	// Holders returns the pods and units that held or used GPUs, sorted. The period need not consist of full hours.
+	// Holders returns the pods and units, sorted. The period need not consist of full hours.
 	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
@@ -62,13 +62,12 @@ func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err erro
 	return all, nil
 }
 
-// trackKey identifies the samples of a metric, for a holder or for a GPU in a place.
+// trackKey identifies the samples of a metric, for a pod, for a unit or for a GPU.
 type trackKey struct {
 	Holder
 	metric string
 }
 
-// tracks contains the samples of each key, sorted by time.
 type tracks map[trackKey][]fold.Sample
 
 func tracksOf(cluster string, series []fold.Series) tracks {
@@ -91,10 +90,10 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 	return all
 }
 
-// ended reports whether a holder has left a GPU. This is the case if the GPU is not in its place,
-// or if the holder has no sample since the second-last scrape of the GPU. An exporter serves the
-// counters of a holder for some minutes after the holder has ended. A holder has therefore also
-// left if its GPU time does not change while the energy of the GPU rises.
+// ended reports whether a pod or unit has left a GPU. This is the case if the GPU is no longer in this place, or if the
+// pod or unit has no sample since the second-last scrape of the GPU. An exporter serves the counters of a pod or unit
+// for some minutes after its end. The pod or unit has therefore also ended if its GPU time does not change while the
+// energy of the GPU rises.
 func (t tracks) ended(h Holder, metric string) bool {
 	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
 	places := t[trackKey{gpu, placementMetric}]
@@ -116,8 +115,8 @@ func (t tracks) ended(h Holder, metric string) bool {
 	return last > 0 && !rises && works // the GPU time of a holder without an allocation is always 0
 }
 
-// rise returns the last value of a counter, and whether the counter rose since a moment. A counter without an earlier
-// sample counts as rising.
+// rise returns the last value of a counter, and whether the counter rose after the time since. A counter without an
+// earlier sample counts as rising.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

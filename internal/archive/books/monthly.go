@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// months returns the first month that begins within the period of a query, and the month in which
-// the period ends. The query includes whole months from the first month on, up to the month before
-// the last one.
+// months returns the first month that begins within the period of a query, and the month in which the period ends. The
+// query includes the whole months from first up to, but not including, end.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -30,7 +29,7 @@ func (s Query) Whole(hour time.Time) bool {
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the columns of the query if the monthly sums contain all of them, and false otherwise.
+// sumTexts returns the text columns of the query, or false if the monthly sums lack one of the columns.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range s.By {
@@ -67,7 +66,6 @@ func addHours(to map[int64]bool, month time.Time, text string) error {
 	return err
 }
 
-// sums adds the sums of pruned hours in whole months.
 func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	names, ok := of.sumTexts()
 	first, end := of.months()
@@ -86,7 +84,7 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	})
 }
 
-// summed returns the hours that monthly sums include, as Unix seconds by cluster.
+// summed returns the hours that are included in monthly sums, as Unix seconds by cluster.
 func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
 	if !d.known[table.MonthlyCharges.Name+".hours"] {
 		return nil, nil // an earlier version created the database
@@ -103,14 +101,12 @@ func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]b
 	return found, err
 }
 
-// addRow adds a monthly sum. A row contains the values of the named columns and then the amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
 	c := scan(append(fieldsOf(table.ChargeField, names), table.Amounts...), row)
 	c.Hour = month
 	s.add(&c)
 }
 
-// sums adds the sums of pruned hours in whole months.
 func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	names, ok := of.sumTexts()
 	if !of.Sums || !ok {
@@ -141,7 +137,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	return nil
 }
 
-// summed returns the hours of a month that its sums include, as Unix seconds.
+// summed returns the hours of a month that are included in its sums, as Unix seconds.
 func (f *folder) summed(ctx context.Context, m table.ClusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)

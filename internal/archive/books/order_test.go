@@ -11,11 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// fleetHours is the number of simulated hours.
 const fleetHours = 2
 
-// fleet returns the address of a store that contains the samples of a fleet and the results of rules for its true
-// energy.
+// fleet returns the URL of a store with the samples of a simulated fleet and with the results of recording rules.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string) {
 	t.Helper()
 	samples := foldtest.NewStore()
@@ -35,7 +33,6 @@ func openStore(t *testing.T, url, read string) books.Source {
 	return source
 }
 
-// TestOrder checks, for each kind of source, that answers do not depend on earlier calls.
 func TestOrder(t *testing.T) {
 	url := fleet(t, nil)
 	open := make(map[string]func() books.Source)

@@ -18,8 +18,7 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// MaxNegative is the maximum energy, in mJ, by which charges can exceed the energy of the boards
-// because of rounding.
+// MaxNegative is the maximum energy, in mJ, by which charges can exceed the energy of the boards because of rounding.
 const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.
@@ -27,10 +26,10 @@ type OverchargedError struct {
 	Source, Cluster, Model string
 	Hour                   time.Time
 	Boards, Charged        int64 // mJ
-	// Largest is the account with the most energy in this hour, and Energy is its energy.
+	// Largest is the namespace or the user with the most energy in this hour, and Energy is this energy in mJ.
 	Largest string
 	Energy  int64
-	// Board is the board with charges above its energy. It is empty if only the sum of all charges is too high.
+	// Board is a board whose charges exceed its energy. It is empty if only the sum over all boards is too high.
 	Board string
 }
 
@@ -48,7 +47,6 @@ func (e *OverchargedError) Error() string {
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
-// rest contains the energy of a cluster's boards in an hour, and how much of it was charged.
 type rest struct{ boards, charged int64 }
 
 type restKey struct {
@@ -56,7 +54,7 @@ type restKey struct {
 	hour           time.Time
 }
 
-// unattributed adds the energy that no namespace and no unit is charged for.
+// unattributed adds the energy that was charged to no namespace and no unit.
 func (s *rules) unattributed(ctx context.Context, of Query, units family, to *sums) error {
 	for name := range of.Where {
 		if name != "cluster" {
@@ -85,7 +83,6 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 	return nil
 }
 
-// rests returns the energy of the boards and the charged energy in each hour, grouped by labels.
 func (s *rules) rests(ctx context.Context, of Query, units family, labels string) (map[restKey]*rest, error) {
 	rests := make(map[restKey]*rest)
 	for _, rule := range []string{fleetRule, namespaceRule, "gpuledger:" + units.name + "_energy_joules:increase1h"} {
@@ -113,7 +110,6 @@ func (k restKey) compare(other restKey) int {
 	return cmp.Or(k.hour.Compare(other.hour), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.model, other.model))
 }
 
-// overcharged returns the error for an hour. It names the largest account.
 func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) error {
 	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
 	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}
@@ -132,8 +128,6 @@ func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) 
 	return e
 }
 
-// overchargedBoard returns an error for the first board with charges above its energy. It returns nil if there is no
-// such board.
 func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	boards, err := s.Overcharged(ctx, of)
 	if err != nil || len(boards) == 0 {
@@ -143,7 +137,7 @@ func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	return &OverchargedError{Source: s.Name(), Cluster: b.Cluster, Hour: b.Hour, Charged: b.Excess, Board: cmp.Or(b.Serial, b.UUID)}
 }
 
-// Account returns the name of an account in rules: a namespace, or a manager with a user.
+// Account returns a name for the owner of charges in rules: a namespace, or a manager with a user.
 func Account(namespace, manager, user string) string {
 	if manager == "" {
 		return "namespace " + namespace
@@ -153,15 +147,15 @@ func Account(namespace, manager, user string) string {
 
 // Ruled is a store that contains the results of recording rules.
 type Ruled interface {
-	// RuleSums returns the energy that the rules recorded for namespaces and managers, by hour. Energy without an
-	// account has the reason [Unattributed], and comes from the rule for boards. RuleSums does not check the sums, so
-	// that callers can compare them.
+	// RuleSums returns the energy that the rules recorded for namespaces and managers, by hour. Energy without an owner
+	// has the reason [Unattributed], and comes from the rule for boards. RuleSums does not check that the sums balance,
+	// so that callers can compare them.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
-	// Overcharged returns boards with charges above their energy, sorted by time. It returns at most 20 boards.
+	// Overcharged returns boards whose charges exceed their energy, sorted by time. It returns at most 20 boards.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
-// OverchargedBoard is a board for which rules charge more energy than it used in an hour.
+// OverchargedBoard is a board for which rules charged more energy in an hour than it used.
 type OverchargedBoard struct {
 	Cluster, UUID, Serial string
 	Hour                  time.Time

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks rules that charge more energy than the boards used. Such rules must cause an error that
-// contains the hour and the namespace, even if the sums over the whole period balance. A board that is charged more
-// energy than it used must cause an error only in statements by board. Correct rules must cause no error.
+// TestOvercharged checks that rules that charge more energy than the boards used cause an error with the hour and the
+// namespace, even if the sums over the whole period balance. A single overcharged board must cause an error only in
+// statements by board.
 func TestOvercharged(t *testing.T) {
-	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // time of a rule's result
+	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // the rules are evaluated 40 minutes after the end of the hour
 	sums := [][]string{{"namespace"}, {"cluster", "hour"}, {"username"}}
 	board := func(s *foldtest.Store) {
 		s.Add(result(0), -7, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", "GPU-bad", "serial", "S-bad")

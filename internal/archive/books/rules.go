@@ -15,20 +15,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unattributed is the reason for energy that no pod or unit used, if the individual reasons are unknown.
+// Unattributed is the reason of energy that was charged to no pod or unit, if more detailed reasons are unknown.
 const Unattributed = "unattributed"
 
 // maxSampleHours is the maximum number of GPU hours for which samples are read even if the store contains results of
 // rules.
 const maxSampleHours = 10_000
 
-// family is a family of recording rules. Its rules have the columns as labels.
+// family is a group of recording rules with the same labels. columns contains these labels as names of columns.
 type family struct {
 	name    string
 	columns []string
 }
 
-// families contains families of rules for one kind of owner. The cheapest family is first.
+// families contains the groups of rules for pods or for units. The group with the fewest series is first.
 type families struct {
 	all []family
 	// foreign contains columns that are always empty for these owners.
@@ -49,8 +49,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record. name is part of the names of these rules. The function of returns the
-// field for the amount, in thousandths.
+// ruled contains the values that rules record. name is part of the names of these rules. The function of returns the
+// field, in mJ or ms.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -62,7 +62,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the first family with all columns of a query. It returns false if there is no such family.
+// with returns the first family with all columns of a query.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -76,20 +76,18 @@ func (f families) with(of Query) (family, bool) {
 	return f.all[i], true
 }
 
-// familiesFor returns the families of pods and of units with the columns of a query. It returns false if one of them is
-// missing.
 func familiesFor(of Query) (pods, units family, found bool) {
 	pods, ofPods := podFamilies.with(of)
 	units, ofUnits := unitFamilies.with(of)
 	return pods, units, ofPods && ofUnits
 }
 
-// rules reads the books from the results of recording rules. Rules record no rows of GPUs, so these rows are read from
+// rules reads charges from the results of recording rules. Rules record no rows of GPUs, so these rows are read from
 // samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules. This needs a statement of all boards in a cluster with many
-// boards, and rules that record the columns of the statement.
+// suit reports whether a statement is read from rules. It must include all boards of clusters with many boards, and the
+// rules must record the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -119,7 +117,7 @@ func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	return len(found) < limit && len(boards) <= most, err
 }
 
-// ruleColumns contains columns that are labels of rules.
+// ruleColumns contains the columns that are labels of rules.
 var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
@@ -127,8 +125,8 @@ const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 // ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet a PromQL condition.
 type ruleSum struct{ rule, by, condition string }
 
-// eachSeries is called for each series of a rule. The returned function is called for each hour, with a value in
-// thousandths.
+// eachSeries is called for each series of a rule. The returned function is called for each hour. Its value is in
+// thousandths of the rule's unit.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
 // hourly reads the value of a rule for every hour. A rule records this value during the next hour.
@@ -160,7 +158,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 	return int64(math.Round(of.Value * 1000)), nil
 }
 
-// total reads one sum for each part of the period. It does not read the values of single hours.
+// total reads one sum for each part of the period.
 func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	s.Progress("reading " + r.rule)
 	defer s.Progress("")
@@ -221,13 +219,10 @@ func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return st, err
 }
 
-// lack returns the error for a query with columns that rules do not record.
 func (s *rules) lack(of Query) error {
 	return fmt.Errorf("--store.read=rules: the rules do not record %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
 
-// charges returns the charges from two families of rules, and the energy of the boards that these charges do not
-// include.
 func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
 	all := newSums(of)
 	teams, err := s.teams(ctx, of)
@@ -254,7 +249,6 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 // parts, each hour is read.
 const maxParts = 32
 
-// ruleCharges collects charges while rules are read.
 type ruleCharges struct {
 	*rules
 	Query
@@ -262,12 +256,12 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges from a family of rules. It reports whether their measured parts are known.
+// add adds the charges from a group of rules. It reports whether their measured parts are known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
-		read = s.total // single hours of each board or workload would be too many values
+		read = s.total // reading each hour of every board or workload would return too many values
 	}
 	series := make(map[string]int)
 	for _, a := range ruled {
@@ -291,7 +285,6 @@ func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err err
 	return series[exclusive] > 0 || series["energy_joules"] == 0, nil
 }
 
-// ownedBy returns a charge without amounts. Labels of a rule name its owner.
 func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
@@ -303,7 +296,7 @@ func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	return c
 }
 
-// Hours implements [Source]. An hour counts as filed if a rule records its energy.
+// Hours implements [Source]. An hour exists if a rule recorded its energy.
 func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		switch _, _, found := familiesFor(of); {

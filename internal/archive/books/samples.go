@@ -25,7 +25,7 @@ type Reading struct {
 	Progress func(text string)
 }
 
-// samples reads the books from the samples in a store. It folds them as the archive does, so that both return the same
+// samples computes rows from the samples in a store. It uses the same code as the archive, so that both return the same
 // rows.
 type samples struct {
 	store *store.Store
@@ -75,7 +75,6 @@ func selector(metric string, matchers ...string) string {
 	return metric + "{" + strings.Join(matchers, ",") + "}"
 }
 
-// cluster returns the cluster of a series.
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
 // elsewhere reports whether a query excludes the only cluster of the store.
@@ -83,7 +82,7 @@ func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Hours implements [Source]. An hour counts as filed if the store contains samples of a board.
+// Hours implements [Source]. An hour exists if the store contains samples of a board.
 func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		if s.elsewhere(of) {
@@ -103,7 +102,6 @@ func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// sampled returns the hours for which clusters have samples.
 func (s *samples) sampled(ctx context.Context, of Query, first, until time.Time) (found []Hour, err error) {
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
 	last := until.Add(-1).Truncate(time.Hour)
@@ -134,7 +132,6 @@ func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// rowsOf returns the selected GPUs in the given hours.
 func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	for _, h := range hours {
 		for _, g := range h.GPUs {
@@ -200,13 +197,12 @@ func SortRefusals(all []Refusal) {
 	})
 }
 
-// foldedHour is a folded hour. It includes the boards with impossible records.
+// foldedHour contains the rows of an hour, and the boards whose samples are impossible.
 type foldedHour struct {
 	*table.Hour
 	refused fold.BoardErrors
 }
 
-// hour returns the hour with the energy of its boards.
 func (h foldedHour) hour() Hour {
 	found := Hour{Cluster: h.Cluster, Hour: h.Start}
 	for i := range h.GPUs {
@@ -218,7 +214,6 @@ func (h foldedHour) hour() Hour {
 	return found
 }
 
-// charge adds the charges that the query selects.
 func (h foldedHour) charge(of Query, to *sums) {
 	models := make(map[string]string)
 	for _, g := range h.GPUs {

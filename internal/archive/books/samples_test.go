@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestReadOnce checks that a statement with rows reads the samples once, and that no data is kept for the next
-// statement.
+// TestReadOnce checks that a statement with rows reads the samples once, and that a second statement reads them again.
 func TestReadOnce(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

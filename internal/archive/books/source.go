@@ -11,20 +11,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is a place that contains books. Each call reads the books, and does not depend on earlier calls.
+// Source is an archive, or a store of samples. Each call reads the data again, and does not depend on earlier calls.
 type Source interface {
 	// Statement returns the charges in a period, and the hours that the charges cover.
 	Statement(ctx context.Context, of Query) (*Statement, error)
-	// Rows returns the GPUs in every filed hour, sorted by hour. A GPU that was in two places has two rows. If the
-	// query sets Places, a row may cover several hours. Then only rows of the same GPU are sorted, by their first
-	// hours.
+	// Rows returns the GPUs in every hour, sorted by hour. A GPU that was in two places in an hour has two rows. If the
+	// query sets Places, a row may cover several hours. Then the rows of each GPU are sorted by their first hour, and
+	// the order of different GPUs is undefined.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
-	// Hours returns the filed hours, sorted by time. Only some sources return the hours with their energy.
+	// Hours returns the hours that the source contains, sorted by time. Only some sources set the energy of an hour.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns the boards in filed hours, with each of their places and in any order. It may include boards from
-	// the two hours before the period.
+	// Boards returns each GPU with each of its places, in any order. It may include GPUs from the two hours before the
+	// period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the boards with their numbers of hours, and the hours that were counted. A store may omit some
+	// Counted returns the GPUs with their numbers of hours, and the hours that were counted. A store may omit some
 	// hours.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	// Name is the name of the source in errors and notices.
@@ -37,13 +37,12 @@ type Statement struct {
 	// Charges contains sums of charges, including corrections. A sum adds up all charges with the same values in the
 	// columns Query.By. The other columns of a sum are empty.
 	Charges []table.Charge
-	// Hours contains the filed hours with the energy of their boards, sorted by time.
+	// Hours contains the hours with the energy of their boards, sorted by time.
 	Hours []Hour
-	// Refusals contains boards with impossible records, sorted by cluster, hour and board. These hours have no amounts.
-	// A statement from an archive has no refusals.
+	// Refusals contains boards with impossible samples, sorted by cluster, hour and board. Their energy in these hours
+	// is unknown. A statement from an archive has no refusals.
 	Refusals []Refusal
-	// Rows contains the GPUs if the query sets Rows.
-	Rows []Row
+	Rows     []Row
 	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy times
 	// are unknown.
 	Unmeasured, Unestimated bool
@@ -51,22 +50,20 @@ type Statement struct {
 	// The fields from here on are empty unless the query sets Checks. UnknownPods contains the charged pods that
 	// neither the reconciler nor kube-state-metrics names, sorted by cluster, namespace and name.
 	UnknownPods []UnknownPod
-	// Uncounted contains the boards with uncounted energy. The board with the most energy is first. Bounded is set if the
-	// source contains amounts of uncounted energy.
+	// Uncounted contains the boards with uncounted energy. The board with the most energy is first. Bounded is set if
+	// the source records uncounted energy.
 	Uncounted []Uncounted
 	Bounded   bool
 }
 
-// Row is a GPU in an hour.
 type Row struct {
 	table.GPU
 	// LastHour is the last hour of a row that covers consecutive hours. It is zero for a row about one hour.
 	LastHour time.Time
-	// Refused contains boards with impossible records. If there are any, the row has no amounts.
+	// Refused contains boards with impossible samples. If there are any, the row has no energy and no times.
 	Refused fold.BoardErrors
 }
 
-// Refusals returns a refusal for each of the refused boards.
 func (r *Row) Refusals() (all []Refusal) {
 	for _, board := range r.Refused {
 		all = append(all, Refusal{r.Cluster, r.Hour, board})
@@ -74,11 +71,10 @@ func (r *Row) Refusals() (all []Refusal) {
 	return all
 }
 
-// errStopped stops a read if the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
-// sequence returns the values that read passes to each. Then it returns the error of read. To stop read, each returns
-// errStopped.
+// sequence converts a function that calls each for every value to an iterator. When the caller stops the iteration,
+// each returns errStopped, and read must return.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -95,7 +91,6 @@ func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	}
 }
 
-// collect collects the values of a sequence.
 func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	for value, err := range all {
 		if err != nil {
@@ -106,7 +101,6 @@ func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	return values, nil
 }
 
-// callEach calls the function each for the values of a list.
 func callEach[T any](values []T, each func(T) error) error {
 	for _, value := range values {
 		if err := each(value); err != nil {
@@ -116,7 +110,6 @@ func callEach[T any](values []T, each func(T) error) error {
 	return nil
 }
 
-// counted implements [Source.Counted] for a source whose boards have the number of their hours.
 func counted(ctx context.Context, s Source, of Query) ([]Board, []Hour, error) {
 	found, err := s.Boards(ctx, of)
 	if err != nil {
@@ -126,7 +119,7 @@ func counted(ctx context.Context, s Source, of Query) ([]Board, []Hour, error) {
 	return found, hours, err
 }
 
-// OpenStore returns the books in a store, from its samples or from the results of its rules. It does not connect.
+// OpenStore returns a source that reads a store: its samples or the results of its rules. It does not connect.
 func OpenStore(config store.Config, reading Reading) (Source, error) {
 	s, err := store.New(config)
 	if err != nil {
@@ -145,7 +138,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either reads a store. Statements of many boards come from the results of rules, and everything else from samples.
+// either reads statements of many boards from the results of rules, and everything else from samples.
 type either struct {
 	*samples
 	rules *rules

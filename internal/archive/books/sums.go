@@ -14,24 +14,24 @@ import (
 // ErrTooMany means that a statement needs more sums than its query allows.
 var ErrTooMany = errors.New("too many sums of charges")
 
-// sums adds up charges with the same values in some columns.
+// sums adds up charges with the same values in some text columns.
 type sums struct {
 	texts  []table.Field[table.Charge]
 	hourly bool
 	parts  []time.Time       // starts of the parts of the query
-	all    map[string]*hours // entries by their strings
+	all    map[string]*hours // by the values of the text columns, joined
 	limit  int               // 0 means no limit
-	count  int               // number of sums in all entries
-	// key contains the strings of the last charge, joined contains the same strings as bytes, and of is their entry.
-	// They are kept because charges with the same strings often follow each other.
+	count  int               // number of sums in all
+	// key and joined contain the text columns of the last charge, and of is their entry in all. They are kept because
+	// consecutive charges often have the same values.
 	key    table.Charge
 	joined []byte
 	of     *hours
 }
 
-// hours contains the sums of charges with the same strings: one sum for each hour, or a single sum.
+// hours contains the sums of charges with the same text columns: one sum for each hour, or a single sum.
 type hours struct {
-	first *table.Charge           // any of the sums; used to read the strings
+	first *table.Charge           // any of the sums; used to read the text columns
 	all   map[int64]*table.Charge // sums by Unix seconds; nil for a single sum
 	last  int64                   // hour of sum
 	sum   *table.Charge           // sum to which the last charge was added
@@ -43,7 +43,7 @@ func newSums(of Query) *sums {
 	return s
 }
 
-// add adds a charge to the sum with the same strings. It keeps no reference to the charge.
+// add keeps no reference to the charge.
 func (s *sums) add(c *table.Charge) {
 	same := s.of != nil
 	for i := range s.texts {
@@ -68,7 +68,6 @@ func (s *sums) add(c *table.Charge) {
 	h.sum.Add(c)
 }
 
-// find sets the entry for the strings in key.
 func (s *sums) find() {
 	s.joined = s.joined[:0]
 	for i := range s.texts {
@@ -81,7 +80,6 @@ func (s *sums) find() {
 	}
 }
 
-// begin adds a new sum to the current entry.
 func (s *sums) begin(hour time.Time) {
 	h, sum := s.of, s.key
 	sum.Hour = hour
@@ -114,7 +112,6 @@ func (s *sums) part(hour time.Time) time.Time {
 	return s.parts[i-1]
 }
 
-// sorted returns the sums by columns and then by hour.
 func (s *sums) sorted() []table.Charge {
 	groups := slices.SortedFunc(maps.Values(s.all), func(a, b *hours) int {
 		for i := range s.texts {

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// teams contains the teams of workloads and of namespaces, by cluster.
+// teams contains the team of each workload and of each namespace, by cluster.
 type teams struct {
 	label                 string
 	workloads, namespaces map[[2]string]team
 }
 
-// team is the name of a team, and how many samples contain it. For a workload, it counts hours.
+// hours is the number of samples with this team.
 type team struct {
 	name  string
 	hours float64

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Uncounted is an upper bound of the energy that a board used but that is missing from the books.
+// Uncounted is an upper bound of the energy of a board that was lost by resets, rejected readings and gaps.
 type Uncounted struct {
 	Cluster, Node, UUID, Serial string
 	Energy                      int64 // mJ
@@ -35,7 +35,6 @@ func (u uncounted) sorted() []Uncounted {
 	})
 }
 
-// uncounted returns the boards with uncounted energy. A database from an earlier version contains no bounds.
 func (d *database) uncounted(ctx context.Context, of Query) (found []Uncounted, known bool, err error) {
 	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil

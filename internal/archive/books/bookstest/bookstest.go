@@ -1,4 +1,4 @@
-// Package bookstest files books for tests, and contains a test that every source of books must pass.
+// Package bookstest writes archives for tests, and contains a test that every [books.Source] must pass.
 package bookstest
 
 import (
@@ -17,7 +17,6 @@ import (
 
 var must = fatal.If
 
-// methods contains the read methods of a source. Each returns its answer.
 var methods = []func(t *testing.T, s books.Source, of books.Query) any{
 	func(t *testing.T, s books.Source, of books.Query) any { return statement(t, s, of, "namespace") },
 	func(t *testing.T, s books.Source, of books.Query) any { return values(t, s.Hours(t.Context(), of)) },
@@ -57,12 +56,12 @@ func sorted(boards []books.Board) []books.Board {
 	return slices.SortedFunc(slices.Values(boards), func(a, b books.Board) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }
 
-// All is the number of methods that the tests call.
+// All is the number of read methods that [TestOrder] can call.
 var All = len(methods)
 
 // TestOrder checks that answers do not depend on earlier calls. Each of the first n read methods must return the same
 // answer in a new source and after a call of any other method, with the same query or with a query for another period
-// and place. hours is the number of hours that the query must find.
+// and cluster. hours is the number of hours that the query must find.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	other := of

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Kinds lists the kinds of books that [File] can file: the file formats, and sqlite.
+// Kinds lists the kinds of archives that [File] can write: the file formats, and sqlite.
 var Kinds = append(files.Formats(), database.SQLite.Name)
 
 type sink interface {
@@ -22,8 +22,8 @@ type sink interface {
 	Close() error
 }
 
-// File files hours in new books of the given kind, and returns their path. It completes hours that have no revision, and
-// corrects hours that have corrections.
+// File writes hours to a new archive of the given kind, and returns its path. It completes hours that have no revision,
+// and corrects hours that have corrections.
 func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "archive")
@@ -49,7 +49,7 @@ func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	return path
 }
 
-// Open opens books that [File] created.
+// Open opens an archive that [File] wrote.
 func Open(t testing.TB, path string) books.Source {
 	t.Helper()
 	info, err := os.Stat(path)
