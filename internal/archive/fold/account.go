@@ -2,7 +2,7 @@ package fold
 
 import "slices"
 
-// Label is the name and the value of a label.
+// Label is a label of a series.
 type Label struct{ Name, Value string }
 
 // Labels contains the labels of a series, including __name__, in any order.
@@ -21,7 +21,6 @@ func (l Labels) Get(name string) string {
 // Metric returns the name of the metric.
 func (l Labels) Metric() string { return l.Get("__name__") }
 
-// asMap returns the labels by name.
 func (l Labels) asMap() map[string]string {
 	all := make(map[string]string, len(l))
 	for _, label := range l {
@@ -30,20 +29,18 @@ func (l Labels) asMap() map[string]string {
 	return all
 }
 
-// gpuKey identifies a GPU on a node.
 type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU. It does not include the serial number and the chassis, because these may
-// become known only after the first sample.
+// Account identifies a counter of a GPU by its node, its UUID and some labels. The serial number and the chassis are
+// not included, because they may become known only after the first sample.
 type Account struct {
 	gpuKey
 	metric string
 	labels [4]string // values of the labels in counter.by
 }
 
-// account returns the account of a series.
 func (c *counter) account(l Labels) Account {
 	a := Account{gpuKey: gpuOf(l), metric: c.name}
 	for i, name := range c.by {
@@ -52,7 +49,8 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series. It returns false if the metric needs no opening values.
+// AccountOf returns the account of a series. It returns false if the series is not a counter and not a created
+// timestamp.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -78,10 +76,10 @@ func (s Series) Last() (Sample, bool) {
 	return s.Samples[len(s.Samples)-1], true
 }
 
-// Openings contains the last sample of each account at or before the start of an hour.
+// Openings contains the last sample of each counter at or before the start of an hour.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series. It keeps a later sample of the same account.
+// Add adds the last sample of a series, unless a later sample of the same account is known.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()
@@ -93,11 +91,11 @@ func (o Openings) Add(s Series) {
 	}
 }
 
-// timeline returns the values of a series for times in ascending order.
+// timeline returns the values of a series at times in ascending order.
 type timeline struct {
 	value float64
 	known bool
-	next  []Sample // samples after the moment that was looked up last
+	next  []Sample // samples after the previous call's time
 }
 
 // at returns the value of the last sample at or before a time. It returns false if there is no such sample.

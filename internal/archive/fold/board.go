@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BoardError states why the record of a board cannot be folded.
+// BoardError states why the samples of a board are invalid.
 type BoardError struct {
 	Node, UUID, Serial string
 	Err                error
@@ -44,21 +44,20 @@ func (e BoardErrors) Unwrap() (all []error) {
 	return all
 }
 
-// board contains the record of a GPU in an hour.
+// board contains the samples of a GPU in an hour.
 type board struct {
 	gpuKey
 	start, lookback int64
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // series by metric
-	// seen is the time of the first scrape of the GPU. With an opening value, it is the start of the hour.
+	// seen is the time of the first scrape of the GPU. If there is an opening value, seen is the start of the hour.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
 	dropped map[int64]bool // times of the dropped scrapes
 }
 
-// boardsOf divides a record by GPU.
 func boardsOf(in *Input) map[gpuKey]*board {
 	all := make(map[gpuKey]*board)
 	at := func(k gpuKey) *board {
@@ -84,7 +83,6 @@ func boardsOf(in *Input) map[gpuKey]*board {
 	return all
 }
 
-// fail returns the error of the board.
 func (b *board) fail(err error) *BoardError {
 	e := &BoardError{Node: b.node, UUID: b.uuid, Err: err}
 	for _, name := range []string{boardEnergy, placement} {
@@ -95,8 +93,8 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the maximum power that a counter can show. If the scope of a counter is or may be larger than the GPU,
-// it can include the energy of a CPU or of a second GPU.
+// power returns the maximum power that a counter can measure. A counter whose scope is larger than the GPU, or unknown,
+// may include a CPU or a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
 		if s.Labels.Get("scope") != "gpu" {
@@ -139,7 +137,6 @@ func (b *board) settle() error {
 	return fmt.Errorf("the values of different scrapes contradict each other: %w", ErrImplausible)
 }
 
-// healthOnly adds up only the error counters.
 func (b *board) healthOnly() {
 	for _, t := range b.tracks {
 		if t.sum = 0; (t.kind == health || t.kind == hardware) && len(t.samples) > 0 {
@@ -151,7 +148,7 @@ func (b *board) healthOnly() {
 // maxRounds limits how often dropped samples cause other samples to be dropped.
 const maxRounds = 10
 
-// read joins the samples of each account. It returns the times of impossible values.
+// read joins the series of each counter. It returns the times of impossible values.
 func (b *board) read() (bad map[int64]bool, err error) {
 	bad = make(map[int64]bool)
 	b.seen = b.start + b.lookback
@@ -187,7 +184,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// The accounts are sorted, because the first error is returned.
+	// The counters are sorted, so that the first error does not depend on the order of series.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -200,7 +197,6 @@ func (b *board) see(series []Series) {
 	}
 }
 
-// scrapes returns the number of scrapes that contain a value of any counter.
 func (b *board) scrapes() int {
 	times := make(map[int64]bool)
 	for _, t := range b.tracks {
@@ -224,7 +220,6 @@ func steady(opening Sample, samples []Sample) (kept []Sample) {
 	return kept
 }
 
-// createdAt returns the created timestamps of a counter.
 func (b *board) createdAt(c *counter, a Account) timeline {
 	if c.created == "" {
 		return timeline{}
@@ -235,11 +230,10 @@ func (b *board) createdAt(c *counter, a Account) timeline {
 	return timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
 }
 
-// isNew reports whether the whole first value of an account belongs to this hour, because no earlier hour contains a
-// part of it. The account has no opening value.
-//   - On a GPU that was scraped before, a new counter began at 0.
+// isNew reports whether the first value of a counter without an opening value is an increase in this hour.
+//   - On a GPU that was scraped before, the counter is new and began at 0.
 //   - On a GPU that was not scraped before, the counters began at 0 if they are younger than Lookback.
-//     Older counters mean that the GPU returned, or that the record begins.
+//     Older counters mean that the GPU returned, or that the store has no earlier samples.
 func (b *board) isNew(a Account, first int64) bool {
 	if b.seen < first {
 		return true
@@ -249,8 +243,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks that the GPU time of all owners does not exceed the elapsed time. It counts from the first sample of each
-// owner in the hour, because the time of an opening value may be unknown.
+// sum checks that the GPU time of all pods and units does not exceed the elapsed time. It counts from the first sample
+// of each counter in the hour, because the time of an opening value may be unknown.
 func (b *board) sum() error {
 	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
@@ -265,11 +259,10 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the maximum, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. The
-// clock of the node determines when counters start and end.
+// overlap is the maximum, in milliseconds, by which the GPU times of all pods and units may exceed the elapsed time. It
+// is not 0, because the node's clock determines when counters start and end.
 const overlap = 10 * 60 * 1000
 
-// name names an account in errors.
 func (a Account) name() string {
 	var values []string
 	for _, value := range a.labels {

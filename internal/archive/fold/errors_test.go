@@ -14,8 +14,8 @@ import (
 
 var check = fatal.If
 
-// boardError is an error counter of a board, with the labels that it has in addition to the labels of the board. column
-// is the name of its field in [errorsOf].
+// boardError is an error counter of a board. labels contains its labels in addition to the labels of the board, and
+// column is the key in [errorsOf].
 type boardError struct {
 	column, metric string
 	labels         []string
@@ -27,7 +27,6 @@ func (e boardError) add(s history, minutes, value float64, more ...string) {
 
 const ecc, ras = "gpuledger_board_ecc_errors_total", "gpuledger_board_ras_errors_total"
 
-// boardErrors lists the error counters of a board.
 var (
 	dramUncorrectable = boardError{"dram_uncorrectable", ecc, []string{"memory", "dram", "error", "uncorrectable"}}
 	pcieReplays       = boardError{"pcie_replays", "gpuledger_board_pcie_replays_total", nil}
@@ -49,7 +48,7 @@ var (
 
 func (e boardError) isTime() bool { return strings.HasSuffix(e.column, "_ms") }
 
-// errorsOf returns the errors of the only GPU in an hour, by their names in boardErrors. It omits unknown errors.
+// errorsOf returns the error counts of the only GPU in an hour, by column. It omits unknown counts.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -65,7 +64,7 @@ func errorsOf(h *table.Hour) map[string]int64 {
 	return all
 }
 
-// TestErrors checks which errors of a board belong to the second hour. The board was scraped before this hour.
+// TestErrors checks the number of errors in the second hour. The board was also scraped before this hour.
 func TestErrors(t *testing.T) {
 	type sample struct{ minute, value float64 }
 	tests := map[string]struct {
@@ -103,7 +102,7 @@ func TestErrors(t *testing.T) {
 				if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
-				// The counters of an AMD GPU restart with each boot, so its errors over the life of the board are unknown.
+				// The counters of an AMD GPU restart with each boot, so its lifetime number of errors is unknown.
 				lifetime := !tt.unknown && e.metric == ecc && strings.HasSuffix(e.column, "_uncorrectable")
 				if n := h.GPUs[0].LifetimeUncorrectable; (n != nil) != lifetime {
 					t.Errorf("errors over the life of the board are known: %t, want %t", n != nil, lifetime)
@@ -113,8 +112,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfReboot checks that errors whose counters cover the life of the board are not counted again when the node
-// boots. Throttled time begins at 0 after the boot, so all of it must be counted, even if it is longer than before.
+// TestErrorsOfReboot checks that a reboot does not add lifetime error counts again. The throttled time restarts at 0,
+// so all of it must be added, even if its value is higher than before the boot.
 func TestErrorsOfReboot(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -143,8 +142,8 @@ func TestErrorsOfReboot(t *testing.T) {
 }
 
 // TestLevels checks the values that are taken from the last scrape: banks with few spare rows, the required action, and
-// the uncorrectable errors over the life of the board, which are added up over both memories. The series change when
-// the serial number becomes known.
+// the lifetime number of uncorrectable errors, which is the sum of both memories. The series change when the serial
+// number becomes known.
 func TestLevels(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -176,8 +175,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestErrorsOfRefusedBoard checks that the errors of a board are filed although its record is impossible. An error
-// counter that two replicas report must be unknown.
+// TestErrorsOfRefusedBoard checks that error counts are kept if the energy of the board is impossible. If two replicas
+// report an error counter, its count must be unknown.
 func TestErrorsOfRefusedBoard(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {

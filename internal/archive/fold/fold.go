@@ -1,9 +1,9 @@
-// Package fold computes the amounts of one cluster in one hour from the raw samples of the record
+// Package fold computes the rows of one cluster and one hour from raw samples of the exporter's counters
 // (docs/history.md). It uses only the standard library, and no clock.
 //
-// Amounts are differences of counters, in integers: millijoules and milliseconds. The last value of
-// an hour is the opening value of the next hour, so hours add up exactly to days. The charges of a
-// GPU add up exactly to the energy of its board.
+// Energy and times are differences of counters, as integers in millijoules and milliseconds. The last value of an hour
+// is the opening value of the next hour, so hours add up exactly to days. The charges of a GPU add up exactly to the
+// energy of its board.
 package fold
 
 import (
@@ -25,32 +25,32 @@ type Sample struct {
 	Value float64
 }
 
-// Series is a series of the record. Its samples are sorted by time.
+// Series is a series with its samples, sorted by time.
 type Series struct {
 	Labels  Labels
 	Samples []Sample
 }
 
-// Input contains the record of a cluster, or of some of its GPUs, for an hour.
+// Input contains the samples of an hour, for all GPUs of a cluster or for some of them.
 type Input struct {
 	Cluster string
-	Start   time.Time // start of the hour
+	Start   time.Time
 	// MaxPower is the maximum power of a GPU in watts; 0 means [DefaultMaxPower].
 	MaxPower int64
-	// Openings contains the last samples at or before the start of the hour. None of them is older than Lookback.
+	// Openings contains the last samples at or before the start of the hour. They must not be older than Lookback.
 	Openings Openings
 	// Series contains the samples after the start of the hour, up to its end.
 	Series []Series
 }
 
-// Unrecorded is the reason for the energy of pods or units without series in the record. They began and were retired
-// while the exporter was not scraped.
+// Unrecorded is the reason for the energy of pods or units without series. They began and ended while the exporter was
+// not scraped.
 const Unrecorded = "unrecorded"
 
-// A record with one of these errors cannot be folded.
+// These errors mean that the energy of a board in an hour is unknown.
 var (
-	// ErrReplicas means that two series of an account have samples at the same time, because the store does not
-	// deduplicate replicas of Prometheus.
+	// ErrReplicas means that two series of the same counter overlap in time, because the store does not deduplicate
+	// replicas of Prometheus.
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
@@ -60,7 +60,7 @@ var (
 )
 
 // Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. If there is an
-// error, the hour contains places, health, pods and units, but no amounts.
+// error, the hour contains places, health, pods and units, but no energy and no times.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}
@@ -87,7 +87,7 @@ func Fold(in Input) (*table.Hour, error) {
 	return hour, r.close(hour)
 }
 
-// merge joins the series of each account. The series must not overlap in time.
+// merge joins the series of each counter. The series must not overlap in time.
 func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 	slices.SortFunc(series, func(a, b Series) int { return cmp.Compare(a.Samples[0].Time, b.Samples[0].Time) })
 	accounts := make(map[Account][]Sample, len(series))

@@ -25,25 +25,23 @@ const (
 
 func at(minutes float64) time.Time { return start.Add(time.Duration(minutes * float64(time.Minute))) }
 
-// hour folds the n-th hour of a store.
 func hour(s *foldtest.Store, n int) (*table.Hour, error) {
 	return fold.Fold(s.Input(start.Add(time.Duration(n) * time.Hour)))
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// history is a store with the record of one board.
+// history is a store with the samples of one board.
 type history struct{ *foldtest.Store }
 
-// board adds a sample of a board's counter, and a sample of its created timestamp.
 func (s history) board(minutes, joules, began float64, node string, more ...string) {
 	labels := append([]string{"node", node, "UUID", "GPU-1"}, more...)
 	s.Add(at(minutes), joules, boardEnergy, labels...)
 	s.Add(at(minutes), seconds(at(began)), boardBegan, labels...)
 }
 
-// owners adds samples of the counters of a pod and of a unit, and the time at which these counters began. The names of
-// counters follow the prefix of the owner. The cause of throttling follows a space.
+// owners adds samples of a pod's and a unit's counters, and the time at which these counters began. A key of counters
+// is a metric name without its prefix. For throttling, the cause follows after a space.
 func (s history) owners(minutes, began float64, counters map[string]float64) {
 	for prefix, labels := range map[string][]string{
 		"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
@@ -61,7 +59,7 @@ func (s history) owners(minutes, began float64, counters map[string]float64) {
 	}
 }
 
-// TestBoards checks which part of a counter's increase is attributed to an hour.
+// TestBoards checks which part of a counter's increase belongs to an hour.
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string
@@ -138,7 +136,6 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestReplicas checks that samples from two replicas are rejected.
 func TestReplicas(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 61.0; minute < 65; minute++ {
@@ -162,8 +159,8 @@ func TestOvercharged(t *testing.T) {
 }
 
 // TestRandomHistories checks that the charges for each GPU and hour add up to the energy of its board, and that the
-// hours add up to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods,
-// serial numbers that become known late and, in some cases, wrong values.
+// hours add up to the increase of the scraped counters. The random fleets have reboots, outages, short pods, serial
+// numbers that become known late and, in some cases, wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	units, dropped := 0, 0
@@ -172,7 +169,7 @@ func TestRandomHistories(t *testing.T) {
 		fleet := foldtest.NewFleet(s, start, seed, 3)
 		fleet.Wrong = int(seed%2) * 20
 		fleet.Run(hours * 60)
-		all := make(map[string]foldtest.Use) // by node, pod and unit
+		all := make(map[string]foldtest.Use) // by node, or by pod or unit
 		for n := range hours {
 			h, err := hour(s, n)
 			if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzFold checks that, for any values, Fold returns a possible energy: charges are not negative and add up to the
-// energy of the board, which does not exceed the board's power. Every eight bytes encode a value, and the first of them
-// selects the counter.
+// FuzzFold checks that any values lead to a possible energy: charges are not negative and add up to the energy of the
+// board, which does not exceed the board's maximum power. Every nine bytes encode the counter and its value.
 func FuzzFold(f *testing.F) {
 	for _, values := range [][]float64{{1, 2, 3, 4, 5, 6}, {0, 1e308, 0}, {math.Inf(1), 9.3e18, 1}, {-1, 1e15, 40, 41}} {
 		var data []byte
@@ -48,7 +47,7 @@ func FuzzFold(f *testing.F) {
 		}
 		for n := range 2 {
 			in := s.Input(start.Add(time.Duration(n) * time.Hour))
-			in.Closings() // only checks that it does not panic
+			in.Closings() // must not panic
 			h, err := fold.Fold(in)
 			charged := int64(0)
 			for _, c := range h.Charges {

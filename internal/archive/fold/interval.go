@@ -39,7 +39,7 @@ func (b *board) opened(first *point) int64 {
 	return min(max(int64(first.began*1000+0.5), before-slack), first.time)
 }
 
-// extend extends the interval of a pod or unit to the time in which a counter grew.
+// extend extends the interval of a pod or unit by the time in which a counter grew.
 func (r *rows) extend(t *track) {
 	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
 		return

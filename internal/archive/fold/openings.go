@@ -9,8 +9,8 @@ import (
 // Board identifies a GPU on a node.
 type Board struct{ Node, UUID string }
 
-// Closings returns the last plausible sample of each account. In the next hour it is the opening value of the account.
-// Its time is the earliest time at which the series had this value.
+// Closings returns the last plausible sample of each counter, which is its opening value in the next hour. If scrapes
+// of the GPU were dropped, its time is the earliest time at which the counter had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)
@@ -35,7 +35,7 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether a step between two samples may be implausible. It may also be a restart.
+// isDoubtful reports whether a step between two samples may be implausible. It is also true for a restart.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)
@@ -52,7 +52,7 @@ func (in *Input) some(gpus map[gpuKey]bool) map[gpuKey]*board {
 	return boardsOf(&part)
 }
 
-// closings returns the last plausible values. The record must be settled.
+// closings must be called after settle.
 func (b *board) closings() Openings {
 	o := make(Openings)
 	for _, t := range b.tracks {
@@ -102,8 +102,8 @@ func (in *Input) Doubtful() (boards []Board) {
 	return boards
 }
 
-// beginsDoubtful reports whether the first step of a counter is doubtful, and whether the counter has an opening value.
-// Without one, it begins at 0.
+// beginsDoubtful reports whether the first increase of a counter is doubtful, and whether the counter has an opening
+// value. Without an opening value, the counter is assumed to begin at 0.
 func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	opening, known := in.Openings[c.account(s.Labels)]
 	if !known {
@@ -113,12 +113,12 @@ func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
-// wrongOpenings returns the GPUs with opening values, and the GPUs with an opening value that is certainly wrong.
+// certain contains the GPUs with an opening value that is certainly wrong.
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
-		// A pod cannot have more energy than its board. A wrong value can be the last value of a pod that has ended.
+		// A pod cannot have more energy than its board. The wrong value may be the last value of a pod that has ended.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
 		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind.ofEnergy() && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true
@@ -127,7 +127,7 @@ func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	return seen, certain
 }
 
-// Reopen finds the opening values of GPUs again, from samples before the hour.
+// Reopen replaces the opening values of GPUs with values from samples before the hour.
 func (in *Input) Reopen(before []Series) {
 	for _, window := range []time.Duration{Lookback, time.Hour} { // a day may contain several wrong values
 		past := Input{Start: in.Start.Add(-window), MaxPower: in.MaxPower}

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics name owners. They come from the reconciler, kube-state-metrics and the exporter.
+// These metrics contain the owners of pods, units and nodes. They come from the reconciler, kube-state-metrics and the
+// exporter.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -18,20 +19,19 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	// UnitInfo describes units. If several series describe a unit, the last one is used, by the times of their samples.
+	// UnitInfo describes units. If several series describe a unit, the series with the latest sample is used.
 	UnitInfo    = "gpuledger_unit_info"
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners returns the metrics that name the owners of pods, units and machines. None of them is required.
+// Owners returns the metrics that contain the owners of pods, units and nodes. None of them is required.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
 
-// owners contains the owners of an hour.
 type owners struct {
 	pods map[string]*table.Pod // pods by UID
-	// known contains the UIDs and names of pods. It includes pods that only kube-state-metrics names.
+	// known contains the UIDs and names of pods, including pods that only kube-state-metrics reports.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
 	machines   map[string]string // machine by node
@@ -46,8 +46,9 @@ type unitKey struct{ node, manager, unit string }
 // unit contains the user of a unit, and the account that is charged, such as a Slurm account.
 type unit struct{ account, user string }
 
-// newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several series, newOwners
-// uses the one with the most known labels. It is the latest one, because the reconciler never removes owners.
+// newOwners reads the owners from series. Replicas of the reconciler report the same pods. If a pod has several series,
+// newOwners uses the series with the most known labels. This is the latest series, because the reconciler never removes
+// owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)
@@ -78,7 +79,6 @@ func newOwners(series []Series, teamLabel string) *owners {
 	return o
 }
 
-// addPods adds pods with their workloads, and machines. The series are grouped by metric.
 func (o *owners) addPods(by map[string][]map[string]string) {
 	for _, l := range by[podInfo] {
 		p := o.pod(l)
@@ -97,7 +97,6 @@ func (o *owners) addPods(by map[string][]map[string]string) {
 	}
 }
 
-// addTeams adds the teams of namespaces and pods. The given label names the team.
 func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
@@ -144,7 +143,7 @@ func (o *owners) know(namespace, pod, uid string) {
 	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
-// unknown returns the charged pods without a series. A series can name a pod by its UID or its name.
+// unknown returns the charged pods without a series. A series can contain the UID or the name of a pod.
 func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	all := make(map[table.PodID]bool)
 	for i := range charges {
@@ -158,15 +157,15 @@ func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	})
 }
 
-// Unknown returns the charged pods that no series of the metrics in [Owners] names. Series of kube_pod_info may name
-// them.
+// Unknown returns the charged pods for which series of the metrics in [Owners] are missing. Series of kube_pod_info may
+// exist for these pods.
 func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
 
-// Name adds the owners of pods, units and machines to an hour. series contains all series of the metrics in [Owners]
-// that have a sample in the hour, and series of kube_pod_info for the pods in [Unknown]. teamLabel is the label of pods
-// or namespaces that contains the name of the team, such as "team".
+// Name adds the owners of pods, units and nodes to an hour. series contains all series of the metrics in [Owners] that
+// have a sample in the hour, and series of kube_pod_info for the pods in [Unknown]. teamLabel is the label of pods or
+// namespaces that contains the name of the team, such as "team".
 func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
@@ -199,7 +198,6 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b table.Workload) int { return cmp.Compare(a.UID, b.UID) })
 }
 
-// kubernetesLabels returns the Kubernetes labels in a series, without the prefix of [LabelName].
 func kubernetesLabels(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, value := range all {
@@ -213,7 +211,7 @@ func kubernetesLabels(all map[string]string) map[string]string {
 // LabelPrefix is the prefix of Prometheus labels that contain Kubernetes labels.
 const LabelPrefix = "label_"
 
-// LabelName returns the Prometheus label for a Kubernetes label, as kube-state-metrics and the reconciler name it.
+// LabelName converts a Kubernetes label to a Prometheus label in the same way as kube-state-metrics and the reconciler.
 func LabelName(label string) string {
 	return LabelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -223,7 +221,6 @@ func LabelName(label string) string {
 	}, label)
 }
 
-// known returns the number of labels that are not empty.
 func known(labels map[string]string) (n int) {
 	for _, value := range labels {
 		if value != "" {
@@ -233,7 +230,6 @@ func known(labels map[string]string) (n int) {
 	return n
 }
 
-// sorted returns the labels as text, in a fixed order.
 func sorted(labels map[string]string) []string {
 	all := make([]string, 0, len(labels))
 	for name, value := range labels {

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// last returns a series with one sample.
 func last(value float64, metric string, pairs ...string) fold.Series {
 	labels := foldtest.Labels(metric, pairs...)
 	return fold.Series{Labels: labels, Samples: []fold.Sample{{Value: value}}}
@@ -113,8 +112,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDifference checks that charges and differences add up, including accounts that exist on only
-// one side.
+// TestDifference checks that charges and differences add up, including pods that only one of the two lists contains.
 func TestDifference(t *testing.T) {
 	charge := func(pod string, energy int64) table.Charge {
 		return table.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}

@@ -11,7 +11,7 @@ import (
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the maximum age of the counters in a scrape, in milliseconds.
+	// slack is the maximum age, in milliseconds, of a value at the time of its scrape.
 	slack = 2 * 60 * 1000
 	// skew is the error, in milliseconds, that a node's clock may have. Created timestamps come from this clock.
 	skew = 60 * 60 * 1000
@@ -19,7 +19,6 @@ const (
 	maxExact = 1 << 53
 )
 
-// kind determines the rules for the values of a counter.
 type kind int
 
 const (
@@ -35,7 +34,6 @@ const (
 	hardware // counts that the GPU itself keeps, or that may be older than the record, so that their first value is not an increase
 )
 
-// ofEnergy reports whether a counter measures energy of its board, in joules.
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 
 // falls reports whether a counter may restart at 0 with the same created timestamp.
@@ -63,14 +61,14 @@ func (c *counter) exact(value float64) (int64, bool) {
 
 func isExact(value float64) bool { return value >= 0 && value <= maxExact }
 
-// track contains the samples of an account in an hour.
+// track contains the samples of a counter in an hour.
 type track struct {
 	*counter
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them, and within is the
-	// part of sum between samples. If based is set, first is from before the hour.
+	// first and last are the first and the last plausible point. sum is the increase between them. within is sum
+	// without the increase since an opening value. If based is set, first is from before the hour.
 	first, last point
 	sum, within int64
 	based       bool
@@ -86,11 +84,10 @@ type point struct {
 	// moved is the first time at which the counter had this value. It is earlier than the sample if the driver did not
 	// respond in between.
 	moved int64
-	// isNew is set if the point is the start of a new counter. No sample shows this point.
+	// isNew is set if the point is the assumed start of a new counter at 0. There is no sample for this point.
 	isNew bool
 }
 
-// drop removes the samples of bad scrapes.
 func (t *track) drop(bad map[int64]bool) {
 	isBad := func(s Sample) bool { return bad[s.Time] }
 	if slices.ContainsFunc(t.samples, isBad) {
@@ -121,7 +118,8 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// opening returns the point before the samples. It returns false if there is none.
+// opening returns the point before the first sample: the opening value, or the start of a new counter. It returns false
+// if the increase before the first sample is unknown.
 func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
@@ -140,7 +138,6 @@ func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	return p, true
 }
 
-// point converts a sample to a point.
 func (t *track) point(s Sample, created *timeline) (p point) {
 	p.time, p.moved = s.Time, s.Time
 	p.value, _ = t.exact(s.Value)
@@ -148,7 +145,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up all samples. It returns false if a sample is implausible after the one before it.
+// direct adds up all samples. It returns false if a step between two samples is implausible.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples
@@ -172,7 +169,7 @@ func (t *track) direct(b *board) bool {
 	return true
 }
 
-// beginning returns the earliest time at which a new counter was 0.
+// beginning returns the earliest time at which a new counter may have been 0.
 func (b *board) beginning(p point, first int64) int64 {
 	earliest := b.start - b.lookback
 	if began := p.began * 1000; p.known && began <= float64(first) && began-skew > float64(earliest) {
@@ -181,7 +178,6 @@ func (b *board) beginning(p point, first int64) int64 {
 	return earliest
 }
 
-// most returns the maximum increase in a period.
 func (t *track) most(milliseconds int64) int64 {
 	if t.rate == 0 {
 		return math.MaxInt64
@@ -206,17 +202,15 @@ func (t *track) step(a, b *point) (int64, bool) {
 	return b.value, b.value <= most
 }
 
-// move sets the time at which a counter reached a value.
 func (p *point) move(before *point) {
 	if p.value == before.value {
 		p.moved = before.moved
 	}
 }
 
-// restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
-// jumps returns the error for a counter that jumps back and forth between two values.
+// jumps returns the error for a counter that jumps to another value and continues from there.
 func (t *track) jumps(a, b *point) error {
 	if b.value < a.value {
 		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",
@@ -233,7 +227,6 @@ func (t *track) exceeds(rise, from, until int64) error {
 	return fmt.Errorf("%s rises by %s from %s to %s, above the limit of %s: %w", t.account.name(), t.text(rise), clock(from), clock(until), limit, ErrImplausible)
 }
 
-// text returns a value with its unit.
 func (t *track) text(value int64) string {
 	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", bound: "J", health: "", laterEnergy: "J", laterHeld: "s"}[t.kind])
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// meter is a simulated board with a power in each second. Its true energy is the integral of the power.
+// meter is a simulated board with a given power in each second. Its true energy is the integral of the power.
 type meter struct {
 	history
 	power   func(second int) float64 // watts
@@ -21,7 +21,7 @@ type meter struct {
 	created bool
 	phase   float64 // the board is scraped this many seconds after each full minute
 	began   int     // second at which the counter was 0
-	// change modifies the value that is scraped in a minute. If it returns false, the minute is not scraped.
+	// change modifies the value that is scraped in a minute. If it returns false, there is no scrape in this minute.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -41,10 +41,10 @@ func newMeter(seed uint64) *meter {
 	}
 }
 
-// before is the value of the counter at the start of the simulation.
+// before is the value of the counter at the start of the simulation, in joules.
 const before = 40e6
 
-// joules returns the integral of the power between two seconds.
+// joules returns the integral of the power between two times, in seconds.
 func (m *meter) joules(from, until float64) (sum float64) {
 	for second := int(from); float64(second) < until; second++ {
 		sum += m.power(second) * (min(until, float64(second+1)) - max(from, float64(second)))
@@ -52,7 +52,7 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. In the given minutes, the node reboots, which restarts the counter. All
+// scrape adds the samples of some minutes. In the minutes of reboots, the node reboots, which restarts the counter. All
 // energy of a restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
@@ -144,8 +144,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks a counter that jumps to another value and continues from there. The change must be refused if
-// it is impossible, and accepted if it is possible.
+// TestStays checks a counter that jumps to another value and continues from there. The change must be refused if it is
+// impossible, and accepted if it is possible.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {
@@ -231,7 +231,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestGPUTime checks that the GPU time of pods is compared with the elapsed time. Four pods share a GPU that was not
+// TestGPUTime checks that the GPU time of four pods that share a GPU is compared with the elapsed time. The GPU was not
 // scraped for half an hour around the start of the hour.
 func TestGPUTime(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestProfiled checks the profiled time of a pod and a unit, and the activity in this time. The counters are absent
-// until the owner has been alone on the GPU, and restart with the other counters. In an hour in which the profiled time
-// does not grow, the activity must be unknown. If it grows without activity, the activity must be 0.
+// TestProfiled checks the time in which a pod and a unit were profiled, and the activity in this time. The counters are
+// absent until the pod or unit has been alone on the GPU, and restart with its other counters. In an hour without
+// profiled time, the activity must be unknown. In profiled time without activity, the activity must be 0.
 func TestProfiled(t *testing.T) {
 	ms := func(n int64) *int64 { return &n }
 	none := [3]*int64{}
@@ -19,7 +19,7 @@ func TestProfiled(t *testing.T) {
 		name string
 		// profiled returns the profiled seconds at a minute, or a negative number while the counter is absent.
 		profiled func(minute float64) float64
-		tensor   float64 // amount per profiled second
+		tensor   float64 // activity per profiled second
 		restart  float64 // minute
 		want     [3]*int64
 	}{
@@ -28,8 +28,8 @@ func TestProfiled(t *testing.T) {
 		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
-		// An exporter without profiling drops these amounts, but the account continues. The counter grows from 60 s to
-		// 80 s and, after the restart, from 0 s to 20 s.
+		// An exporter without profiling drops these counters, but keeps the others. The counter grows from 60 s to 80 s
+		// and, after the restart, from 0 s to 20 s.
 		{"an exporter without profiling in between", func(m float64) float64 {
 			switch {
 			case m <= 80:

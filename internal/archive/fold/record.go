@@ -19,8 +19,8 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter describes a counter of the record: the labels that distinguish the series of a GPU, and how the increase is
-// added to a field.
+// counter describes a counter of the exporter. The labels in by distinguish the series of a GPU, and add adds an
+// increase to a field of the rows.
 type counter struct {
 	name string
 	by   []string
@@ -87,8 +87,8 @@ var throttled = []struct {
 	}},
 }
 
-// profiled lists counters of owners that are absent while their values are unknown. A charge without profiled time has
-// no such amounts.
+// profiled lists counters of pods and units that are absent while the GPU is not profiled. A charge without profiled
+// time has nil in these fields.
 var profiled = []struct {
 	name string
 	of   func(*table.Charge) **int64
@@ -98,7 +98,7 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of one kind of owner, such as pods. The labels in by identify the owner on a GPU.
+// owned returns the counters of pods or of units. The labels in by identify a pod or unit on a GPU.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
@@ -119,7 +119,7 @@ func owned(prefix string, by []string, created string, charge func(*rows, Accoun
 // Metrics returns the metrics that [Fold] reads in an hour.
 func Metrics() []string { return append([]string{placement, source, lowBanks, recovery}, Opened()...) }
 
-// Opened returns the metrics that need opening values.
+// Opened returns the metrics for which Fold needs opening values.
 func Opened() []string {
 	var names []string
 	for _, c := range slices.Concat(created, counters) {
@@ -128,7 +128,6 @@ func Opened() []string {
 	return names
 }
 
-// opened contains the counters and created timestamps by metric.
 var opened = func() map[string]*counter {
 	all := make(map[string]*counter)
 	for _, group := range [][]counter{counters, created} {
@@ -139,5 +138,4 @@ var opened = func() map[string]*counter {
 	return all
 }()
 
-// created contains the metrics with created timestamps of boards, pods and units.
 var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}

@@ -17,7 +17,6 @@ type chargeKey struct {
 	reason string
 }
 
-// rows collects the rows of an hour.
 type rows struct {
 	gpus    map[gpuKey]*table.GPU
 	charges map[chargeKey]*table.Charge
@@ -72,7 +71,7 @@ func addRemapped(g *table.GPU, kind string, n int64) {
 	}
 }
 
-// addECC adds memory errors, for example for the kind "correctable" and the memory "dram".
+// addECC adds memory errors. memory is "dram" or "sram", and kind is "correctable" or "uncorrectable".
 func addECC(g *table.GPU, memory, kind string, n int64) {
 	of := map[string]**int64{
 		"dram correctable": &g.DRAMCorrectable, "dram uncorrectable": &g.DRAMUncorrectable,
@@ -83,7 +82,6 @@ func addECC(g *table.GPU, memory, kind string, n int64) {
 	}
 }
 
-// increase adds n to a number. An unknown number counts as 0.
 func increase(to **int64, n int64) {
 	if *to == nil {
 		*to = new(int64)
@@ -91,7 +89,7 @@ func increase(to **int64, n int64) {
 	**to += n
 }
 
-// levels adds the values of the last scrape. All series belong to the same GPU.
+// levels adds the values of the last scrape, which are not increases. All series belong to the same GPU.
 func (r *rows) levels(series map[string][]Series) {
 	for _, s := range latest(series[lowBanks]) {
 		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) {
@@ -111,7 +109,6 @@ func (r *rows) levels(series map[string][]Series) {
 	}
 }
 
-// latest sorts series by the times of their last samples.
 func latest(series []Series) []Series {
 	return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
 		return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
@@ -140,7 +137,8 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the remainders and sorts the rows. It removes all amounts if any board is refused.
+// close adds the energy without an owner, and sorts the rows. If any board is refused, it removes the energy and times
+// of all boards.
 func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {

@@ -16,7 +16,7 @@ type candidate struct {
 	length int
 }
 
-// search adds up the longest plausible sequence. It adds the times of all other samples to bad.
+// search adds up the longest plausible sequence, and adds the times of all other samples to bad.
 func (t *track) search(b *board, bad map[int64]bool) error {
 	if len(t.samples) > maxPoints {
 		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
@@ -53,8 +53,8 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence in which each point continues the previous one. A point before the samples is
-// always the first one.
+// longest returns the longest sequence in which each step is plausible. If based is set, the first point is from before
+// the hour, and the sequence must begin there.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {
@@ -84,10 +84,9 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 	return kept
 }
 
-// explain checks that all points that are not kept are wrong. A point is wrong if it is a single
-// point at the beginning, at the end or before a restart, or if it is impossible between the kept
-// points around it. If another point was not kept, the counter jumped to a value and stayed there,
-// and explain returns an error.
+// explain checks that all points that are not kept are wrong. A point is wrong if it is a single point at the
+// beginning, at the end or before a restart, or if it is impossible between the kept points around it. If another point
+// was not kept, the counter jumped to a value and stayed there, and explain returns an error.
 func (t *track) explain(all, kept []*candidate) error {
 	var before *candidate
 	var run []*candidate
@@ -104,7 +103,7 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun explains the points between two kept points. At the beginning or the end of the samples, the kept point is
+// explainRun checks the points between two kept points. At the beginning or the end of the samples, the kept point is
 // nil.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
@@ -129,7 +128,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that contradict each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter can go from one value to another. The counter has no maximum rate.
+// continues reports whether the step is possible at any speed.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestThrottled checks the throttled energy and time of a pod and a unit. The series begin when the GPU is first
-// throttled, and restart with the owner's other counters. A cause without a column must be ignored.
+// TestThrottled checks the energy and time of a pod and a unit while the GPU was throttled. The series begin when the
+// GPU is first throttled, and restart with the other counters. A cause without a column must be ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -48,9 +48,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledForgotten checks that throttled amounts count as restarted if they begin at 0 with the same created
-// timestamp. A version without throttled amounts does not keep them in the state file, so the next version continues
-// only the other counters. For these, a decrease must still be implausible.
+// TestThrottledForgotten checks the counters after a downgrade and an upgrade. The earlier version does not keep the
+// throttled counters in the state file, so these begin at 0 with the same created timestamp. For other counters, a
+// decrease must still be implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
 		energy float64 // energy at the end of the hour

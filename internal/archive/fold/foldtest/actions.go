@@ -2,12 +2,10 @@ package foldtest
 
 import "slices"
 
-// absence is a period in which a board or node is missing. It contains its first minute, its end, and its number of
-// full hours.
+// absence is a period, in minutes, in which a board or node is missing. hours is the number of full hours in this
+// period.
 type absence struct{ from, until, hours int }
 
-// short returns a random absence without a full hour. long returns an absence whose number of full hours is from least
-// to most.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}
@@ -18,7 +16,6 @@ func (p *Places) long(block, least, most int) absence {
 	return absence{60*first - p.IntN(50), 60*(first+hours) + p.IntN(50), hours}
 }
 
-// present returns the boards on a node.
 func (n *drawnNode) present() (all []*drawnBoard) {
 	for _, s := range n.slots {
 		if s.board != nil {
@@ -28,8 +25,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished returns the event for a board that is in no place. The event is "silent" if its node has no other boards,
-// and "lost" otherwise.
+// vanished returns the event for a board that disappears. The event is "silent" if its node has no other boards, and
+// "lost" otherwise.
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -37,7 +34,7 @@ func (n *drawnNode) vanished() string {
 	return "lost"
 }
 
-// free returns a random empty slot on a node without an event in this block. It returns nil if there is none.
+// free returns a random empty slot on a node without an event in this block, or nil.
 func (p *Places) free(not *drawnNode) *drawnSlot {
 	var all []*drawnSlot
 	for _, c := range p.clusters {
@@ -84,8 +81,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled omits an hour in which a board is missing. There is an event only if the board is missing for longer than
-// this hour.
+// unfiled omits an hour in which a board is missing from the history. There is an event only if the board is missing
+// for a second hour.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -112,7 +109,6 @@ func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	b.spans = append(b.spans, drawnSpan{at, a.until, -1})
 }
 
-// action makes a random event for a board or its node.
 func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	short, long := p.short(hour), p.long(hour, 1, 4)
 	switch p.IntN(13) {
@@ -137,7 +133,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 		p.replace(b, short)
 	case 9:
 		p.replace(b, long)
-	case 10: // the board is removed while the node is silent
+	case 10: // the board is removed while its node is not scraped
 		p.silence(n, long, b)
 	case 11: // the board is found again later
 		if len(p.gone) > 0 {
@@ -154,7 +150,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	}
 }
 
-// silence makes a node silent for some hours. A board may be removed in the meantime.
+// silence stops the scrapes of a node for some hours. removed is a board that is removed in the meantime, or nil.
 func (p *Places) silence(n *drawnNode, a absence, removed *drawnBoard) {
 	boards := n.present()
 	n.silent = append(n.silent, [2]int{a.from, a.until})
@@ -171,7 +167,6 @@ func (p *Places) silence(n *drawnNode, a absence, removed *drawnBoard) {
 	p.of(a.until, "returned", n, n.present())
 }
 
-// swap exchanges two boards.
 func (p *Places) swap(b *drawnBoard, a absence) {
 	for _, c := range p.clusters {
 		for _, n := range c.nodes[1:] {
@@ -202,7 +197,6 @@ func (p *Places) move(b *drawnBoard, a absence) {
 	p.come(b, s, a.until)
 }
 
-// replace puts a new board in the slot of another one.
 func (p *Places) replace(b *drawnBoard, a absence) {
 	at, end := b.last, "replaced"
 	if a.hours > 0 {
@@ -213,7 +207,6 @@ func (p *Places) replace(b *drawnBoard, a absence) {
 	p.going = append(p.going, b)
 }
 
-// lastHour replaces a board in the last hour.
 func (p *Places) lastHour() {
 	n := p.clusters[p.IntN(3)].nodes[1]
 	if boards := n.present(); len(boards) > 0 {

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Amounts contains the amounts of a board, a pod or a unit. Pods have no uncounted energy, and boards have no busy time.
+// Amounts contains the energy and time of a board, a pod or a unit. Pods have no uncounted energy, and boards have no
+// busy time.
 type Amounts struct {
 	Energy, Uncounted, Estimated int64 // mJ
 	Busy                         int64 // ms
 }
 
-// Add adds other amounts, multiplied by a factor.
+// Add adds b, multiplied by a factor.
 func (a *Amounts) Add(b Amounts, factor int64) {
 	a.Energy += factor * b.Energy
 	a.Uncounted += factor * b.Uncounted
@@ -21,8 +22,8 @@ func (a *Amounts) Add(b Amounts, factor int64) {
 	a.Busy += factor * b.Busy
 }
 
-// Span is the time from the start of a pod's or unit's counters to the last scrape at which one of
-// these counters had increased.
+// Span is the time from the start of a pod's or unit's counters to the last scrape in which one of these counters had
+// increased.
 type Span struct{ Began, Ended time.Time }
 
 // Use is the use of a GPU by a pod or a unit.
@@ -31,17 +32,16 @@ type Use struct {
 	Span
 }
 
-// counters contains the current amounts and the amounts at the last scrape.
+// counters contains the current values of counters and their values at the last scrape.
 type counters struct{ now, last Amounts }
 
-// scrape adds the increase since the last scrape to the true amounts.
+// scrape adds the increase since the last scrape to truth.
 func (c *counters) scrape(truth *Amounts) {
 	truth.Add(c.now, 1)
 	truth.Add(c.last, -1)
 	c.last = c.now
 }
 
-// scraped adds the increase of all amounts of a node and its pods to the true amounts.
 func (n *Node) scraped(at time.Time) {
 	n.scrape(&n.Board)
 	for uid, p := range n.pods {
@@ -54,8 +54,8 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate increases the amounts of a node, except its energy, for a minute in which pods used energy. After a gap, the
-// uncounted energy may exceed the energy that the board can draw in a minute.
+// estimate increases the counters of a node, except its energy, for a minute in which pods used energy. The uncounted
+// energy may exceed the energy that the board can draw in a minute, as it does after a gap.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {
 		n.now.Uncounted += r.Int64N(1e12)

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// These strings enclose the series in a response.
+// These strings are the beginning and the end of a response that contains series.
 const (
 	Begin = `{"status":"success","data":{"result":[`
 	End   = `]}}`
 )
 
-// Answers is a store that responds with arbitrary text, which may be invalid.
+// Answers is a store that responds with any given text, which may be invalid.
 type Answers struct {
 	// Choose returns the index of the response to a request. If Choose is nil, queries get the first response, and
 	// requests for lists of series get the second.

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves a record in the same way as Prometheus. It supports only the queries that the packages store and books
+// API serves samples in the same way as Prometheus. It supports only the queries that the packages store and books
 // send.
 type API struct {
 	Store record
@@ -25,21 +25,20 @@ type API struct {
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
-// record contains series. It is a [Store] or a [Steady] fleet.
+// record is a [Store] or a [Steady] fleet.
 type record interface {
-	// each calls f for all series that a query selects, with the samples after one moment and up to another moment. If the
+	// each calls f for all series that a query selects, with the samples after one time and up to another time. If the
 	// query uses only the last sample of a series, the record may omit the other samples.
 	each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample))
 }
 
-// result is an element of a response.
 type result struct {
 	Metric map[string]string `json:"metric"`
 	Value  *sample           `json:"value,omitempty"`
 	Values samples           `json:"values,omitempty"`
 }
 
-// sample and samples are encoded as [seconds,"value"] and as a list of such pairs.
+// sample is encoded as [seconds,"value"].
 type (
 	sample  fold.Sample
 	samples []fold.Sample
@@ -53,8 +52,8 @@ func (s sample) appendTo(text []byte) []byte {
 // MarshalJSON implements [json.Marshaler].
 func (s sample) MarshalJSON() ([]byte, error) { return s.appendTo(nil), nil }
 
-// MarshalJSON implements [json.Marshaler]. The samples are encoded together, because a response can contain a million of
-// them.
+// MarshalJSON implements [json.Marshaler]. The samples are encoded together, because a response can contain a million
+// samples.
 func (s samples) MarshalJSON() ([]byte, error) {
 	text := []byte{'['}
 	for i, x := range s {
@@ -103,7 +102,6 @@ func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind str
 	return func(at time.Time) []result { return a.results(q, at) }, kind
 }
 
-// moment returns a time in seconds.
 func moment(text string) time.Time {
 	seconds, _ := strconv.ParseInt(text, 10, 64)
 	return time.Unix(seconds, 0)
@@ -120,7 +118,6 @@ func (a API) labelsOf(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": found})
 }
 
-// queryRange serves the values of an instant query at each step.
 func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 	step := moment(r.FormValue("step")).Sub(time.Unix(0, 0))
 	matrix := make(map[string]*result)
@@ -184,7 +181,7 @@ type query struct {
 	times    bool // the values are the times of samples
 	count    bool
 	group    bool
-	by       string // name of the label; empty if there is none
+	by       string // name of the label; empty if the query does not group
 	last     bool
 	samples  bool   // the values are the numbers of samples
 	metric   string // empty if any metric matches
@@ -220,10 +217,8 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
-// expressions caches the expressions of all matchers.
 var expressions sync.Map
 
-// compiled returns the compiled expression for a string, from the cache if possible.
 func compiled(values string) *expression {
 	if known, ok := expressions.Load(values); ok {
 		return known.(*expression)
@@ -232,7 +227,7 @@ func compiled(values string) *expression {
 	return known.(*expression)
 }
 
-// afterTimes returns the last operand of a query that asks for the times of the last samples.
+// afterTimes returns the last operand of a query for the times of the last samples.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
 	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
@@ -273,7 +268,6 @@ func parsed(text string) *query {
 	return q
 }
 
-// selects reports whether a query selects a series.
 func (q *query) selects(labels fold.Labels) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }

@@ -1,4 +1,5 @@
-// Package foldtest simulates fleets and their record. It also computes the true amounts that an archive must contain.
+// Package foldtest simulates fleets and the samples of their exporters. It also computes the energy and times that an
+// archive must contain.
 package foldtest
 
 import (
@@ -17,17 +18,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Store contains series. Each has its samples sorted by time.
+// Store contains series in memory, with their samples sorted by time.
 type Store struct {
 	all   map[string]*fold.Series
 	mu    sync.Mutex
-	index map[string][]*fold.Series // sorted series of each metric, and of all metrics
+	index map[string][]*fold.Series // sorted series by metric; the key "" contains all series
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store { return &Store{all: make(map[string]*fold.Series)} }
 
-// series returns the sorted series of a metric, or all series for an empty name.
 func (s *Store) series(metric string) []*fold.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,6 @@ func Labels(metric string, pairs ...string) fold.Labels {
 	return labels
 }
 
-// keyOf returns a string that identifies a series.
 func keyOf(labels fold.Labels) string {
 	var text strings.Builder
 	for _, l := range labels {
@@ -65,7 +64,6 @@ func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string)
 	s.add(Labels(metric, pairs...), fold.Sample{Time: at.UnixMilli(), Value: value})
 }
 
-// add stores samples of a series.
 func (s *Store) add(labels fold.Labels, samples ...fold.Sample) {
 	key := keyOf(labels)
 	if s.all[key] == nil {
@@ -85,7 +83,7 @@ func (s *Store) each(q *query, after, until time.Time, f func(fold.Labels, []fol
 	}
 }
 
-// between returns a copy of the samples after one moment and up to another moment.
+// between returns a copy of the samples after one time and up to another time.
 func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	index := func(at time.Time) int {
 		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
@@ -94,7 +92,7 @@ func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	return slices.Clone(samples[index(after):index(until)])
 }
 
-// Input returns the record for an hour.
+// Input returns the samples of an hour with their opening values.
 func (s *Store) Input(start time.Time) fold.Input {
 	in := fold.Input{Start: start, Openings: make(fold.Openings)}
 	s.each(&query{}, start.Add(-fold.Lookback), start, func(l fold.Labels, samples []fold.Sample) {
@@ -120,12 +118,12 @@ func (s *Store) OpenMetrics() []byte {
 	return s.text(time.Time{}, time.Unix(1<<40, 0), func(x fold.Sample) string { return fmt.Sprintf("%.3f", float64(x.Time)/1000) }, "# EOF\n")
 }
 
-// Exposition returns the samples after one moment and up to another moment, in Prometheus's text format.
+// Exposition returns the samples after one time and up to another time, in Prometheus's text format.
 func (s *Store) Exposition(after, until time.Time) string {
 	return string(s.text(after, until, func(x fold.Sample) string { return strconv.FormatInt(x.Time, 10) }, ""))
 }
 
-// text returns a line for each sample, followed by an end. stamp returns the time of a sample.
+// text writes a line for each sample. stamp returns the time of a sample as text.
 func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end string) []byte {
 	var text bytes.Buffer
 	s.each(&query{}, after, until, func(l fold.Labels, samples []fold.Sample) {
@@ -138,7 +136,7 @@ func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end
 	return text.Bytes()
 }
 
-// Only returns the samples of the selected series.
+// Only returns the selected series.
 func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	some := NewStore()
 	for key, one := range s.all {
@@ -149,13 +147,12 @@ func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	return some
 }
 
-// Samples returns the number of samples after one moment and up to another moment.
+// Samples returns the number of samples after one time and up to another time.
 func (s *Store) Samples(after, until time.Time) (n int) {
 	s.each(&query{}, after, until, func(_ fold.Labels, samples []fold.Sample) { n += len(samples) })
 	return n
 }
 
-// series returns the text of labels.
 func series(of fold.Labels) string {
 	var labels []string
 	for _, l := range of {
@@ -170,22 +167,22 @@ func series(of fold.Labels) string {
 // reboot or are not scraped for a while, and their serial numbers become known late.
 type Fleet struct {
 	Nodes []*Node
-	// If Wrong is n, about one scrape in n has a wrong value. If it is 0, all values are right. The truth contains no
-	// wrong values.
+	// If Wrong is n, about one scrape in n has a wrong value. If it is 0, all values are right. Wrong values do not
+	// change Board and Pods in [Node].
 	Wrong int
 	start time.Time
 	store *Store
 	rand  *rand.Rand
-	other *rand.Rand // random numbers for the amounts other than energy
-	more  []string   // labels that all series have
+	other *rand.Rand // random numbers for values other than energy
+	more  []string   // labels of all series
 }
 
 // Node is a simulated node with its exporter, a GPU, and pods and units. Its counters are in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board contains the true amounts of the board, which are the increases of the scraped counters. Pods contains the true
-	// amounts and times of pods and units, by the UIDs of pods and the names of units. The times are rounded to the times
-	// of scrapes.
+	// Board contains the sum of the increases between scrapes of the board. Pods contains the same for pods and units,
+	// by the UIDs of pods and the names of units, with the times of their first and last use. Times of use end at a
+	// scrape.
 	Board Amounts
 	Pods  map[string]Use
 
@@ -206,7 +203,7 @@ type pod struct {
 	ended int // minutes since the pod ended; 0 while it runs
 }
 
-// retention is the number of minutes for which an ended pod keeps its counters.
+// retention is the number of minutes for which the exporter keeps the counters of an ended pod.
 const retention = 5
 
 // NewFleet returns a fleet that begins at a time. Its samples in the store have the given labels. Fleets with different
@@ -276,7 +273,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	return true
 }
 
-// scrape adds the record of a node to the store. It returns false if the scrape fails.
+// scrape adds the samples of a node to the store. It returns false if the scrape fails.
 func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	switch {
 	case n.unseen > 0:
@@ -326,8 +323,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. If the counter is small, the value is not smaller, because it
-// could be the start of a new counter.
+// wrong returns a value that the counter cannot have. It does not return less than a small value, because that could be
+// the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6
 	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}

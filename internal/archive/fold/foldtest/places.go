@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Places is a random history of boards and their places. Events and stays are recorded while the history is made, and
-// not derived from the hours.
+// Places is a random history of boards in slots. The expected events and stays are recorded while the history is made,
+// and are not derived from the hours.
 type Places struct {
 	Start time.Time
-	// Hours contains the filed hours, sorted by time and cluster.
+	// Hours contains the hours of the archive, sorted by time and cluster.
 	Hours  []*table.Hour
 	Events []PlaceEvent
 	Stays  []PlaceStay
@@ -23,8 +23,8 @@ type Places struct {
 	*rand.Rand
 	clusters []*drawnCluster
 	boards   []*drawnBoard
-	gone     []*drawnBoard // boards that have been in no place since an earlier block
-	going    []*drawnBoard // boards that have been in no place since this block
+	gone     []*drawnBoard // boards that were removed in an earlier block and are in no slot
+	going    []*drawnBoard // boards that were removed in this block
 }
 
 const (
@@ -34,14 +34,14 @@ const (
 	blockHours  = 10
 )
 
-// PlaceEvent is an event of the history. If several boards fall silent together, their event has no serial number.
+// PlaceEvent is an expected event. If several boards of a node disappear together, their event has no serial number.
 type PlaceEvent struct {
 	At                                                        time.Time
 	Event, Serial, Cluster, Node, FromCluster, FromNode, Took string
 	GPUs                                                      int
 }
 
-// PlaceStay is a stay of the history.
+// PlaceStay is an expected stay: a period in which a board was in one slot.
 type PlaceStay struct {
 	Serial, Cluster, Node, Start string
 	First, Last                  time.Time
@@ -52,38 +52,38 @@ type drawnCluster struct {
 	name      string
 	installed int // first hour of the cluster
 	nodes     []*drawnNode
-	unfiled   map[int]bool // hours that are not filed
+	unfiled   map[int]bool // hours that the archive does not contain
 }
 
 type drawnNode struct {
 	*drawnCluster
 	name   string
 	slots  []*drawnSlot
-	silent [][2]int // first minute and end, in minutes
-	busy   bool     // the node gets no further event in this block
+	silent [][2]int // periods without scrapes, from the first minute up to the end
+	busy   bool
 }
 
 type drawnSlot struct {
 	*drawnNode
 	number   int
 	board    *drawnBoard // nil if the slot is empty
-	occupant *drawnBoard // the last board; nil if there was none
+	occupant *drawnBoard // the current or previous board; nil if there was none
 }
 
 type drawnBoard struct {
 	serial, uuid string
 	last         *drawnSlot // the current or the last slot of the board
 	spans        []drawnSpan
-	stay         int // index of the board's open stay
+	stay         int // index of the board's last stay in Places.Stays
 }
 
 type drawnSpan struct {
 	*drawnSlot
-	first, end int // times in minutes; the end is -1 while the stay is open
+	first, end int // in minutes; the end is -1 while the board is in the slot
 }
 
 // DrawPlaces returns a random history. Two clusters exist from the beginning, and a third one is installed later. If
-// gaps is set, some hours are not filed.
+// gaps is set, the archive lacks some hours.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
@@ -151,14 +151,14 @@ func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard
 	p.Events = append(p.Events, e)
 }
 
-// enter puts a board into a slot. This begins a stay.
+// enter puts a board into a slot, which begins a stay.
 func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	s.board, s.occupant, b.last, b.stay = b, b, s, len(p.Stays)
 	b.spans = append(b.spans, drawnSpan{s, minute, -1})
 	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
 }
 
-// come puts a board into a slot, and records that it arrived, returned or moved.
+// come puts a board into a slot, and records the event.
 func (p *Places) come(b *drawnBoard, s *drawnSlot, minute int) {
 	event, start := "moved", "moved"
 	switch b.last {
@@ -171,25 +171,25 @@ func (p *Places) come(b *drawnBoard, s *drawnSlot, minute int) {
 	p.enter(b, s, minute, start)
 }
 
-// leave removes a board from its slot. This ends the stay for the given reason.
+// leave removes a board from its slot, and ends the stay for the given reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
 	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
 }
 
-// vanish removes a board from its slot, and records the reason as an event at its last scrape.
+// vanish removes a board from its slot, and records an event at its last scrape.
 func (p *Places) vanish(b *drawnBoard, minute int, end string) {
 	p.event(minute-1, end, b, b.last, nil, nil)
 	p.leave(b, minute, end)
 }
 
-// away removes a board from its slot. The stay does not end.
+// away removes a board from its slot, but does not end the stay.
 func (p *Places) away(b *drawnBoard, minute int) {
 	b.last.board = nil
 	b.spans[len(b.spans)-1].end = minute
 }
 
-// scrape creates the hours. Every node is scraped once per minute, unless it is silent.
+// scrape creates the rows of all hours. Every node is scraped once per minute, unless it is silent.
 func (p *Places) scrape() {
 	const minutes = PlacesHours * 60
 	for _, b := range p.boards {
@@ -222,7 +222,6 @@ func (p *Places) scrape() {
 	}
 }
 
-// scrape adds a scrape to the row of an hour.
 func (b *drawnBoard) scrape(h *table.Hour, s *drawnSlot, at time.Time) {
 	i := slices.IndexFunc(h.GPUs, func(g table.GPU) bool { return g.UUID == b.uuid && g.Node == s.name })
 	if i < 0 {

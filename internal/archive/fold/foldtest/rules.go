@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds what the recording rules in dashboards/rules should record. It
-// computes these results from the true energy of the nodes.
+// RunRuled advances the fleet by hours, and adds the results that the recording rules in dashboards/rules should have.
+// These results come from the true energy of the nodes.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
 		before := f.truth()
@@ -71,12 +71,12 @@ var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?((?:
 // sum is a parsed sum.
 type sum struct {
 	by     []string
-	window time.Duration // time over which the hours are added up; 0 for the values at a moment
+	window time.Duration // time over which the hours are added up; 0 for the values at one time
 	below  float64       // only sums below this limit are returned
 	of     *query
 }
 
-// parseSum returns nil if a query is not such a sum.
+// parseSum returns nil if a query has another form.
 func parseSum(text string) *sum {
 	m := sumForm.FindStringSubmatch(text)
 	if m == nil {
@@ -93,7 +93,6 @@ func parseSum(text string) *sum {
 	return s
 }
 
-// sums evaluates a sum.
 func (a API) sums(s *sum, at time.Time) []result {
 	moments := []time.Time{at}
 	if s.window > 0 {
@@ -125,7 +124,7 @@ func (a API) sums(s *sum, at time.Time) []result {
 	return results
 }
 
-// Double copies the samples of a metric. The copies have another value for a label.
+// Double copies the series of a metric. The copies have another value for a label.
 func (s *Store) Double(metric, label, value string) {
 	for _, one := range s.series(metric) {
 		other := slices.Clone(one.Labels)

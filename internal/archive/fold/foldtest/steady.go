@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Steady is the record of a fleet of any size and age. It computes its samples from the time, so it needs no memory for
-// them. Each node has eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped at
-// a different second of the minute.
+// Steady simulates a fleet of any size and age. It computes the samples from the time, so it needs no memory for them.
+// Each node has eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped at a
+// different second of the minute.
 type Steady struct {
 	GPUs int
 	// Start is the midnight before the first sample, and End is a time after the last sample.
@@ -25,12 +25,10 @@ const (
 	daysUp        = 30 // days between two restarts of a node
 )
 
-// steady describes a series of the fleet.
 type steady struct {
 	labels fold.Labels
 	node   int
-	// first and last are the minutes of the first and the last sample, counted from the start of
-	// the fleet.
+	// first and last are the minutes of the first and the last sample since Steady.Start.
 	first, last int
 	// value returns the value at a minute, in thousandths.
 	value func(minute int) int64
@@ -38,8 +36,7 @@ type steady struct {
 
 func constant(value int64) func(int) int64 { return func(int) int64 { return value } }
 
-// meter returns the energy of a GPU in millijoules, as a counter without resets would show it. The power is about 550
-// W.
+// meter returns the energy of a GPU in millijoules, as a counter that never restarts. The power is about 550 W.
 func meter(gpu, minute int) int64 {
 	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
 	x = (x ^ x>>31) * 0x94d049bb133111eb
@@ -66,7 +63,6 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 
 func (s Steady) minute(at time.Time) int { return int(at.Sub(s.Start) / time.Minute) }
 
-// at returns the time of the scrape of a node in a minute, in milliseconds.
 func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
@@ -99,7 +95,6 @@ func (s Steady) each(q *query, after, until time.Time, f func(fold.Labels, []fol
 	}
 }
 
-// ofNode calls f for all series of a node.
 func (s Steady) ofNode(q *query, node, first, last int, f func(*steady)) {
 	name := fmt.Sprintf("node-%04d", node)
 	target := []string{"cluster", steadyCluster, "node", name, "instance", name, "job", "gpuledger-record"}
@@ -129,7 +124,6 @@ func podLabels(node, day int) []string {
 	}
 }
 
-// ofPod calls f for the series that name the owners of a day's pod.
 func (s Steady) ofPod(q *query, node, day int, f func(*steady)) {
 	if !q.may("__name__", "gpuledger_pod_info") && !q.may("__name__", "gpuledger_pod_labels") {
 		return
@@ -146,7 +140,6 @@ func (s Steady) ofPod(q *query, node, day int, f func(*steady)) {
 	}
 }
 
-// ofBoard calls f for the series of a board.
 func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*steady)) {
 	series := func(metric string, value func(int) int64, more ...string) {
 		if q.may("__name__", metric) {
@@ -171,7 +164,6 @@ func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*
 	add("gpuledger_board_remapped_rows_total", 0, "error", "uncorrectable")
 }
 
-// ofAllocation calls f for the series of a day's pod on a GPU.
 func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f func(*steady)) {
 	first, last := day*minutesOfDay, (day+1)*minutesOfDay-1
 	energy := func(minute int) int64 { return meter(gpu, minute) - meter(gpu, first) }
@@ -192,7 +184,6 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 	add("created_timestamp_seconds", constant(s.at(node, first)-500))
 }
 
-// Store returns all samples.
 func (s Steady) Store() *Store {
 	all := NewStore()
 	s.each(&query{}, s.Start, s.End, func(labels fold.Labels, samples []fold.Sample) { all.add(labels, samples...) })
