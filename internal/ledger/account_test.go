@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestBirth checks that an account opens at zero before energy is charged to it.
 func TestBirth(t *testing.T) {
 	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
 	want := []gpu.Account{{AccountKey: gpu.AccountKey{Owner: train}, Opened: at(0).Wall}}
@@ -27,8 +26,7 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestBirthAfterGap checks that the account of a pod that starts during a gap also opens at zero, although the gap is
-// settled only when the owner of the pod's process is known.
+// The gap is settled only when the owner of the pod's process is known, but the account must open at zero before that.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -48,8 +46,7 @@ func TestBirthAfterGap(t *testing.T) {
 	}
 }
 
-// TestBirthAfterLongGap checks that an open account stays open when an earlier gap is settled that is longer than the
-// retention time.
+// An open account must stay open when a gap is settled that is longer than the retention time.
 func TestBirthAfterLongGap(t *testing.T) {
 	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
 	l := newLedger()
@@ -76,8 +73,8 @@ func TestBirthAfterLongGap(t *testing.T) {
 	}
 }
 
-// TestPIDReuse checks that the retained account of an ended process closes when another process of the same container
-// gets the same PID. Otherwise, both accounts would have the same series.
+// The account of an ended process closes when another process gets the same PID, because both would have the same
+// series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -94,8 +91,7 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// TestPIDReuseAtCap checks a process that reuses a PID at the limit of process accounts. It must get the account slot
-// of the earlier process.
+// At the limit of process accounts, a process that reuses a PID must get the account slot of the earlier process.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)
@@ -108,9 +104,8 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// TestPIDReuseUnlisted checks an outdated process list, which contains a process although another process already has
-// its PID. The list must not reopen the account of the earlier process, because the values of the series would
-// decrease.
+// An outdated list contains a process whose PID already belongs to another process. It must not reopen the account of
+// the earlier process, because the values of the series would decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -146,8 +141,7 @@ func TestProcessCap(t *testing.T) {
 	}
 }
 
-// TestFoldedContainer checks that a container's account stays open while its processes run, even if none of them has an
-// account of its own.
+// A container's account must stay open while its processes run, even if they share the folded account.
 func TestFoldedContainer(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -162,8 +156,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that a job inside a pod gets its own account, and that this account contains the job's part
-// of the pod's energy. The account must survive a restart and end with the job.
+// A job inside a pod gets its own account, which contains the job's part of the pod's energy, survives a restart, and
+// ends with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -186,8 +180,8 @@ func TestJobInPod(t *testing.T) {
 	}
 }
 
-// TestJobInContainers checks a job in two containers of a pod. Its accounts in both containers must end together, so
-// that the job's sum never decreases while one of these containers runs.
+// The accounts of a job in two containers of a pod must end together, so that the job's sum never decreases while one
+// of these containers runs.
 func TestJobInContainers(t *testing.T) {
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
 	side := train

@@ -9,8 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// BenchmarkSettle measures how much time the ledger needs in a tick for one GPU with two holders, with and without
-// intervals that explain charges.
 func BenchmarkSettle(b *testing.B) {
 	all := slices.Collect(stream(5000))
 	for _, e := range []ledger.Explain{{}, {Period: time.Hour, Bytes: 1 << 20}} {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board simulates one GPU. It contains the true state of the GPU, and the observations that were passed to the
-// ledger, because the GPU's book depends only on these observations.
+// A board contains the true state of one simulated GPU and the observations that were passed to the ledger. The GPU's
+// book depends only on these observations.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
@@ -21,12 +21,11 @@ type board struct {
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded is set if the counter has restarted since the last mark. restarted is set if the exporter has restarted
-	// since the last mark.
+	// reloaded is set if the counter has restarted since the last mark, and restarted if the exporter has restarted
+	// since then.
 	reloaded, restarted bool
 
-	// last is the newest mark. between contains the observations since this mark. The reading in each of these
-	// observations was wrong.
+	// between contains the observations since the last mark. All their readings were wrong.
 	last    mark
 	between []view
 	spans   []span // spans that are not settled yet, oldest first
@@ -39,10 +38,10 @@ type board struct {
 	energy  gpu.Millijoules
 	book    *gpu.Book     // the newest published book
 	shown   []gpu.Account // copy of the published accounts
-	// held contains, for each container, the last settled time at which it held or used the GPU. used contains the same
-	// for each process.
+	// held and used contain the last settled time at which a container held or used the GPU, and at which a process
+	// used it.
 	held map[gpu.Owner]time.Duration
-	// unknown is the settled time that has passed since the allocations were last known.
+	// unknown is the settled time since the allocations were last known.
 	unknown time.Duration
 	used    map[gpu.ProcessID]time.Duration
 }
@@ -57,22 +56,21 @@ type view struct {
 	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter. An observation without a reading also
-// makes a mark, with the count of the previous mark.
+// A mark is a correct reading of the counter. An observation without a reading makes a mark with the value of the
+// previous mark.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
 	view
 }
 
-// A span is the interval between two marks. The ledger settles it as a whole.
+// A span is the interval between two marks.
 type span struct {
 	from, to  mark
 	between   []view
 	energy    gpu.Millijoules
 	restarted bool
-	// allocationsKnown is set if the allocations were known at the end of the span, or became known before it was
-	// settled.
+	// allocationsKnown is set if the allocations became known before the span was settled.
 	allocationsKnown bool
 }
 
@@ -83,8 +81,7 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations on the board. x selects the containers, and y selects the details of the
-// allocations.
+// The bits of x select the containers, and the bits of y select the details of the allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -99,8 +96,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide changes an observation into an observation of a partitioned board, for which the driver reports only the
-// utilisation of instances.
+// divide turns o into an observation of a board in MIG mode, for which the driver reports only the utilisation of
+// instances.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
@@ -118,8 +115,7 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// note records an observation that was passed to the ledger. If the reading in the observation is correct, the
-// observation ends a span.
+// right is set if the reading in the observation is correct. Such an observation ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {
@@ -182,7 +178,7 @@ func (b *board) view(o ledger.Observation) view {
 	return v
 }
 
-// restart discards the spans that were not settled, because the ledger does not save them.
+// The ledger does not save spans that are not settled.
 func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
@@ -214,8 +210,7 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns the time since any container of a pod last used or held the GPU. Only containers with an account
-// count.
+// absence returns the time since a container of a pod last used or held the GPU. Only containers with an account count.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {
@@ -226,12 +221,11 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 	return b.settled.at - last
 }
 
-// gap reports whether the span contains a restart or is longer than ten seconds. A gap contains no
-// observations between its ends.
+// A gap contains no observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether a pod was alone: the allocations were known, no other known pod held the GPU at the end of the
-// span, and no other known pod worked in the span.
+// sole reports whether the allocations were known, no other known pod held the GPU at the end of the span, and no other
+// known pod worked in the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false
@@ -263,8 +257,7 @@ func (s *span) signal() bool {
 	return s.throughout(func(v view) bool { return v.signal })
 }
 
-// throughout reports whether a condition holds at every observation of the span. It is false for
-// a gap.
+// throughout is always false for a gap.
 func (s *span) throughout(holds func(view) bool) bool {
 	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
 }

@@ -9,15 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A burstLoad is a process that works in bursts of random lengths. The test compares the busy time in the books
-// with these bursts.
+// A burstLoad is a process that works in bursts of random lengths.
 type burstLoad struct {
 	*gpu.Process
 	bursts []gpu.Span // bursts on the boot clock
 }
 
-// randomLoad returns a load that works in bursts of 2 to 200 ms until a given time. The bursts take
-// about the given share of the time.
+// duty is about the share of the time that the bursts take.
 func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration) *burstLoad {
 	l := &burstLoad{Process: p}
 	longest := 2 + r.Float64()*198
@@ -30,7 +28,6 @@ func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration)
 	return l
 }
 
-// within returns the busy time in a span.
 func (l *burstLoad) within(s gpu.Span) (busy time.Duration) {
 	for _, b := range l.bursts {
 		busy += max(min(b.To, s.To)-max(b.From, s.From), 0)
@@ -38,10 +35,9 @@ func (l *burstLoad) within(s gpu.Span) (busy time.Duration) {
 	return busy
 }
 
-// maxLag is the maximum age of the newest sample at an observation.
 const maxLag = 200 * time.Millisecond
 
-// A burstNode observes loads on one GPU. It can kill its ledger and restore it.
+// A burstNode observes loads on one GPU.
 type burstNode struct {
 	l       *ledger.Ledger
 	r       *rand.Rand
@@ -69,7 +65,7 @@ func (n *burstNode) tick() {
 	n.l.Settle(o.At, unresolved)
 }
 
-// kill replaces the ledger by a ledger that continues the saved state after some time without observations.
+// kill replaces the ledger by one that continues the saved state after some time without observations.
 func (n *burstNode) kill(t *testing.T) {
 	n.end()
 	n.l = restarted(t, n.l)
@@ -87,9 +83,9 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy time of a pod must
-// equal the time of its bursts, even if the exporter is killed. At the start and at the end of each run of the
-// exporter, a difference of maxLag is permitted, because the newest samples are not reported yet.
+// The busy time of each pod must equal the time of its bursts, even if the exporter is killed. At the start and at the
+// end of each run of the exporter, a difference of maxLag is permitted, because the newest samples are not reported
+// yet.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -143,8 +139,7 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// TestLightLoad checks two pods, the first of which works for 10 ms each second. This pod must be active for most of
-// the time, but busy for 1 % of the time.
+// A pod that works for 10 ms each second must be active for most of the time, but busy for 1 % of the time.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	light, heavy := &burstLoad{Process: process(21, train)}, randomLoad(r, process(31, serve), 0.9, 2*time.Hour)
@@ -162,7 +157,6 @@ func TestLightLoad(t *testing.T) {
 	}
 }
 
-// TestBusyTimeOfOthers checks the busy time of processes without samples from the driver.
 func TestBusyTimeOfOthers(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	mute := func(o ledger.Observation) ledger.Observation { o.ActivityKnown = false; return o }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestClocks checks that amounts depend only on the boot clock. When the wall clock is set forward or back, no amount
-// may change. A suspended machine, or an observation that is late enough, must cause a gap.
+// Energy and times depend only on the boot clock, so setting the wall clock must not change them. A suspended machine,
+// or a late observation, must cause a gap.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -70,8 +70,7 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// TestClockStepSeconds checks that setting the wall clock does not affect held seconds, active seconds and the opening
-// times of accounts.
+// Setting the wall clock must not change held seconds, active seconds and the opening times of accounts.
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
@@ -84,7 +83,7 @@ func TestClockStepSeconds(t *testing.T) {
 	}
 }
 
-// TestSlowTick checks that the minimum length of a gap depends on the tick.
+// The minimum length of a gap depends on the tick.
 func TestSlowTick(t *testing.T) {
 	both := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	for seconds, want := range map[float64]amounts{
@@ -98,8 +97,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// TestSamplesAfterClockSetBack checks intervals that samples do not cover. Such an interval must wait for up to ten
-// seconds, and must then be divided by the activity that was reported in the meantime.
+// An interval that samples do not cover must wait for up to ten seconds. Then it must be divided by the activity that
+// was reported in the meantime.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

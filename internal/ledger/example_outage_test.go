@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// documented returns the numbers in docs/energy.md that a pattern matches.
 func documented(t *testing.T, pattern string) []float64 {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/energy.md")
@@ -32,8 +31,7 @@ func documented(t *testing.T, pattern string) []float64 {
 	return numbers
 }
 
-// TestOutageExample passes the seconds of the worked example of a kubelet outage in docs/energy.md to a ledger. The
-// numbers in the book must equal the numbers on the page.
+// TestOutageExample compares the ledger with the worked example of a kubelet outage in docs/energy.md.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
 	story := documented(t, `\(`+n+` W idle\) for `+n+` s\. The kubelet does not respond for `+n+` s of`)

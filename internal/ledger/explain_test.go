@@ -17,7 +17,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sums contains sums over intervals: by account and method, by reason, and for the whole GPU.
 type sums struct {
 	energy       gpu.Millijoules
 	accounts     map[gpu.AccountKey]gpu.ByMethod
@@ -42,8 +41,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled between two consecutive books explain every difference
-// between the books, including the amounts of accounts that retired in the meantime.
+// explains checks that the intervals that were settled between two consecutive books explain every difference between
+// the books, including the energy of accounts that retired in the meantime.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -94,7 +93,6 @@ func boolKeys(of map[gpu.AccountKey]gpu.ByMethod) map[gpu.AccountKey]bool {
 	return keys
 }
 
-// account returns an account of a book, or an empty account if the book has none.
 func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	if a := find(b, key); a != nil {
 		return a
@@ -102,8 +100,8 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	return &gpu.Account{}
 }
 
-// explainsItself checks an interval: the parts and the charges must each add up to its energy, and its idle energy must
-// be the idle power times the idle time.
+// In an interval, the parts and the charges must each add up to its energy, and its idle energy must be the idle power
+// times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()
@@ -139,8 +137,7 @@ func (m *machine) explainsItself(iv gpu.Interval) {
 	}
 }
 
-// stream returns observations of a GPU with two holders. The first holder works in every second
-// tick.
+// The first of two holders works in every second tick.
 func stream(ticks int) iter.Seq[ledger.Observation] {
 	first, second := process(21, train), process(22, serve)
 	return func(yield func(ledger.Observation) bool) {
@@ -169,8 +166,8 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals compares the content of an interval with values that were computed by hand. The GPU draws 300 W. Two
-// owners hold 2 replicas and 1 replica, and the first owner is active for 0.4 s.
+// The values were computed by hand. The GPU draws 300 W. Two owners hold 2 replicas and 1 replica, and the first owner
+// is active for 0.4 s.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -197,7 +194,6 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsOff checks that, by default, the ledger keeps no intervals.
 func TestIntervalsOff(t *testing.T) {
 	for _, e := range []ledger.Explain{{}, {Period: time.Hour}, {Bytes: 1 << 20}} {
 		if run(explained(e), stream(3)) != nil {
@@ -206,8 +202,7 @@ func TestIntervalsOff(t *testing.T) {
 	}
 }
 
-// TestIntervalLimits checks that the ledger keeps only the intervals of the period. If these
-// intervals exceed the memory limit, the ledger keeps only the newest of them.
+// If the intervals of the period exceed the memory limit, the ledger keeps only the newest of them.
 func TestIntervalLimits(t *testing.T) {
 	for _, tt := range []struct {
 		e           ledger.Explain
@@ -232,8 +227,7 @@ func TestIntervalLimits(t *testing.T) {
 	}
 }
 
-// TestIntervalsImmutable checks that published intervals do not change when the ledger drops intervals, and that the
-// state file contains no intervals.
+// Published intervals must not change when the ledger drops intervals. The state file must contain no intervals.
 func TestIntervalsImmutable(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 8 << 10})
 	view := run(l, stream(100))
@@ -255,7 +249,7 @@ func TestIntervalsImmutable(t *testing.T) {
 	}
 }
 
-// TestIntervalMemory checks how much memory the intervals of a GPU with a thousand owners use, according to the Go
+// For a GPU with a thousand owners, the intervals must need about as much memory as the limit, according to the Go
 // runtime.
 func TestIntervalMemory(t *testing.T) {
 	var crowd []*gpu.Process
@@ -281,8 +275,7 @@ func TestIntervalMemory(t *testing.T) {
 	}
 }
 
-// heap returns the allocated heap in bytes. It keeps the ledger reachable, so that the result
-// includes the ledger.
+// heap keeps the ledger reachable, so that the result includes it.
 func heap(l *ledger.Ledger) uint64 {
 	var stats runtime.MemStats
 	runtime.GC()

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGap checks a gap, with and without a restart. A container is charged for the energy of the gap only if its pod
-// was alone on the GPU and nothing changed. The time of the gap counts only for containers that held the GPU at both
-// ends.
+// A container is charged for the energy of a gap only if its pod was alone on the GPU and nothing changed. The time of
+// the gap counts only for containers that held the GPU at both ends.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -70,7 +69,6 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestOneGap checks that a restart causes exactly one gap.
 func TestOneGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -84,8 +82,8 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// TestGapBeforeKubelet checks the first allocations that the kubelet reports after a restart. They must apply to the
-// end of the gap, although the kubelet reports them after the first observation.
+// The first allocations after a restart must apply to the end of the gap, although the kubelet reports them after the
+// first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -100,8 +98,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	}
 }
 
-// TestInsideGap checks that the ledger uses only the two ends of a gap. So its memory must not grow while the counter
-// cannot be read, or while readings of the counter are rejected.
+// The ledger uses only the two ends of a gap, so its memory must not grow while the counter cannot be read or readings
+// are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{
@@ -120,7 +118,6 @@ func TestInsideGap(t *testing.T) {
 	}
 }
 
-// TestGapHasNoActivity checks that activity in a gap is unknown.
 func TestGapHasNoActivity(t *testing.T) {
 	p := process(21, in(train))
 	for _, utilization := range []float64{0, 1} {
@@ -133,7 +130,6 @@ func TestGapHasNoActivity(t *testing.T) {
 	}
 }
 
-// TestReturn checks that the book of a missing GPU continues when the GPU returns.
 func TestReturn(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGPUTime checks the GPU time of each pod after three seconds: the elapsed time, weighted by the pod's share of the
-// GPU.
+// GPU time is the elapsed time, weighted by the pod's share of the GPU. The test compares it after three seconds.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	sidecar := train
@@ -89,8 +88,7 @@ func TestGPUTime(t *testing.T) {
 	}
 }
 
-// TestGPUTimeOverGap checks that the time of a gap counts for an owner that held the GPU at both
-// ends of the gap.
+// The time of a gap must count for an owner that held the GPU at both ends.
 func TestGPUTimeOverGap(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after gpu.Owner

@@ -13,19 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A meter passes one observation per second to a ledger. The test sets the power of the GPU.
+// A meter passes one observation per second to a ledger.
 type meter struct {
 	t       *testing.T
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// The meter copies these values, and sampled, into each observation.
+	// The meter copies limit, quiet, stored, configured and sampled into each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// utilization is the utilisation of the GPU while samples name a process. unnamed is the GPU's utilisation while no
-	// sample names a process.
+	// utilization is the utilisation of the GPU while samples name a process, and unnamed while they name none.
 	utilization, unnamed float64
-	// weighted is set if the activity is weighted. If no process is active, weighted activity counts as unknown.
+	// weighted is set if the activity is weighted. Weighted activity is unknown while no process is active.
 	weighted bool
 }
 
@@ -35,7 +34,7 @@ func newMeter(t *testing.T) *meter {
 	return m
 }
 
-// draw adds a second in which the GPU draws the power w and the samples show the given activity.
+// draw adds a second in which the GPU draws the power w.
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
@@ -51,7 +50,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	return ask(m.t, m.l, o)
 }
 
-// rest adds seconds in which contexts are open but no process works.
+// In the added seconds contexts are open, but no process works.
 func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
 	m.t.Helper()
 	var b *gpu.Book
@@ -73,8 +72,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that the idle power is known after three measurements. Each measurement needs two quiet
-// intervals in a row. There may be work between the measurements.
+// The idle power is known after three measurements of two quiet intervals in a row. There may be work between the
+// measurements.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -85,8 +84,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// TestIdlePowerMoves checks that the idle power follows a change of the hardware within an hour. Work without
-// samples, or a few minutes of low power, must not change the learned idle power.
+// The idle power must follow a change of the hardware within an hour. Work without samples, or a few minutes of low
+// power, must not change it.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -107,9 +106,8 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks a GPU whose power samples show each quiet time. For such a GPU, the
-// ledger must not learn from quiet intervals, because an interval counts as quiet if the process samples show no
-// work, and process samples may miss work between two samples. Utilisation samples do not miss this work.
+// If power samples show each quiet time, the ledger must not learn from quiet intervals. An interval counts as quiet if
+// the process samples show no work, but they may miss short work.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -118,7 +116,7 @@ func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m.want(m.rest(116, 10), 110, 0, "after gaps")
 }
 
-// TestSlightWork checks that an interval with work in 1 % of its time is not idle.
+// An interval with work in 1 % of its time is not idle.
 func TestSlightWork(t *testing.T) {
 	m := newMeter(t)
 	var b *gpu.Book
@@ -128,7 +126,7 @@ func TestSlightWork(t *testing.T) {
 	m.want(b, 0, 0, "after a minute of 1 % work")
 }
 
-// TestIdlePowerOfGaps checks that the ledger uses the power in quiet times inside busy intervals.
+// The ledger also learns from quiet times inside busy intervals.
 func TestIdlePowerOfGaps(t *testing.T) {
 	m := newMeter(t)
 	m.quiet = 60 // contexts were open for a part of the interval
@@ -142,7 +140,6 @@ func TestIdlePowerOfGaps(t *testing.T) {
 	m.want(b, 112, 0, "after gaps with 110, 112, 114, 116 and 118 W")
 }
 
-// TestIdlePowerSurvives checks that idle power survives a restart.
 func TestIdlePowerSurvives(t *testing.T) {
 	m := newMeter(t)
 	m.rest(100, 7)
@@ -162,7 +159,7 @@ func TestIdlePowerSurvives(t *testing.T) {
 	m.want(m.rest(150, 3600), 150, 0, "after an hour at another power")
 }
 
-// TestTwoParts checks that the idle part is charged to the holders and the busy part to the active processes.
+// The idle part is charged to the holders, and the busy part to the active processes.
 func TestTwoParts(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestEstimates checks which estimate is used for a GPU that is never idle, and the amount of estimated energy: it must
-// include all energy that was divided with an estimate.
+// TestEstimates checks which estimate is used for a GPU that is never idle. All energy that is divided with an estimate
+// must count as estimated.
 func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
@@ -64,8 +64,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks an interval in which contexts are opened or closed. The ledger must not measure the
-// power with contexts in this interval or in the next one.
+// In an interval in which contexts are opened or closed, and in the next one, the ledger must not measure the power
+// with contexts.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -78,10 +78,9 @@ func TestContextsChange(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after the third second with contexts, three times")
 }
 
-// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each
-// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: work draws more than 0 W
-// and at most the limit. Because of the error of the estimate, some energy is charged to the wrong holder. The sum of
-// this energy over all idle powers and kinds of work must be small.
+// One holder works for a share of each second, another holder is idle, and the power limit is 700 W. The estimate must
+// be possible: work draws more than 0 W and at most the limit. The error of the estimate charges some energy to the
+// wrong holder, but little on average over all idle powers and kinds of work.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
@@ -118,8 +117,7 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks the estimate for a GPU with little work. It must be close to the true idle power, even if the
-// work draws much power.
+// With little work, the estimate must be close to the true idle power, even if the work draws much power.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -130,8 +128,7 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// TestQuietestMinutes checks that the estimate uses the minutes with the least work according to the utilisation,
-// because the samples of processes can miss work.
+// The least work is chosen by utilisation, because the samples of processes can miss work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true
@@ -163,8 +160,8 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestLightWorkOnInstance checks an instance with one of seven slices. While the instance works, it draws a third of
-// the difference between the power limit and the idle power. The estimate must not exceed the true idle power of 110 W.
+// An instance with one of seven slices draws a third of the difference between the power limit and the idle power. The
+// estimate must not exceed the true idle power of 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -184,10 +181,9 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, one of which
-// is never idle. The estimate uses the activity of the instances. Without this activity, the estimate would be an
-// eighth of the limit (87.5 W) or, if it is lower, the lowest power. If one instance always works, every power
-// below the power of the GPU is a possible idle power.
+// The GPU has two instances, one of which is never idle, and an idle power of 70 W. Without the activity of the
+// instances, the estimate would be an eighth of the limit (87.5 W) or the lowest power. If one instance always works,
+// every power below the power of the GPU is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {
@@ -214,8 +210,8 @@ func TestInstancesNeverIdle(t *testing.T) {
 	}
 }
 
-// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. This power is
-// measured on the GPU itself, or is the median of the GPU's peers.
+// The final estimate must be at least the power without contexts, which is measured on the GPU itself or is the median
+// of GPUs of the same kind.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -233,8 +229,7 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// TestEstimatedEnergy checks which energy counts as estimated: exactly the energy whose charges another idle power
-// would change.
+// Energy counts as estimated if another idle power would change its charges.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

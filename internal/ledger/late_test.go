@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestLateCounter checks a board near full power whose counter is late by a random time of up to eight seconds. The
-// counted energy must equal the true energy, and late energy must not count as a reset.
+// A board runs near full power, and its counter is late by a random time of up to eight seconds. Late energy must not
+// be lost, and must not count as a reset.
 func TestLateCounter(t *testing.T) {
 	const power = 690_000 // power in mW, for a board with a limit of 700 W
 	p := process(21, in(train))
@@ -43,10 +43,9 @@ func TestLateCounter(t *testing.T) {
 	}
 }
 
-// TestLateCounterOfTwo checks that late energy is charged like the energy of a gap if the owners changed in the
-// meantime. The GPU uses 690 J per second. For five seconds, the counter increases by only 69 J per second, and
-// then it catches up. In the last second, the board can have drawn 770 J (700 W over the second and one step of the
-// counter).
+// If the owners changed in the meantime, late energy is charged like the energy of a gap. The GPU uses 690 J per
+// second. For five seconds, the counter increases by only 69 J per second, and then it catches up. In the last second,
+// the board can have drawn 770 J (700 W over the second and one step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -65,16 +64,16 @@ func TestLateCounterOfTwo(t *testing.T) {
 	}
 }
 
-// A lossy board contains the true state of one GPU, and a counter that loses energy.
+// A lossy board has a counter that loses energy.
 type lossy struct {
 	r       *rand.Rand
 	now     int
 	drawn   float64 // true energy in J since the start
 	counter float64 // value of the true counter in J
 	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
-	// disturbed is a sum over all resets, in seconds. For each reset, it includes the time from the last change of
-	// the counter before the reset to the first reading after the reset. A time of more than two seconds without a
-	// reading is also included, because the counter may have restarted in this time.
+	// disturbed is the time in seconds from the last change of the counter before a reset to the first reading after
+	// it, summed over all resets. A time of more than two seconds without a reading also counts, because the counter
+	// may have restarted in this time.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }
@@ -92,7 +91,7 @@ func (b *lossy) pass(seconds int) {
 
 func (b *lossy) reset() { b.counter, b.wasReset = 0, true }
 
-// observe returns an observation with an exact reading of the counter.
+// observe returns an exact reading of the counter.
 func (b *lossy) observe() ledger.Observation {
 	if b.wasReset || b.sinceRead > 2 && b.counter <= 700*(float64(b.sinceRead)+0.1) {
 		b.disturbed += b.sinceChange
@@ -101,7 +100,6 @@ func (b *lossy) observe() ledger.Observation {
 	return count(look(float64(b.now), nil), gpu.Millijoules(b.shown*1000))
 }
 
-// event applies a random event to the counter, and reports whether the exporter restarted.
 func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted bool) {
 	for range 3 + b.r.IntN(20) {
 		b.pass(1)
@@ -140,9 +138,8 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	return restarted
 }
 
-// TestUncounted compares the upper bound of uncounted energy with the true energy, for random histories of a counter.
-// Without a reset, the bound must be 0. With resets, it must be at most the maximum power times the disturbed time,
-// plus one step of the counter for each event.
+// The upper bound of uncounted energy must be 0 without a reset. With resets, it must be at most the maximum power
+// times the disturbed time, plus one step of the counter for each event.
 func TestUncounted(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -179,8 +176,7 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnreadPower checks the bound while the exporter integrates power. If there is no reading for more than ten
-// seconds, the integral does not include this time.
+// The integral of power omits times of more than ten seconds without a reading.
 func TestUnreadPower(t *testing.T) {
 	for unreadable, want := range map[int]gpu.Millijoules{5: 0, 30: 31_100 * 700} {
 		var sum gpu.PowerIntegral

@@ -36,7 +36,7 @@ func holds(c gpu.Owner, replicas int) gpu.Allocation {
 	return gpu.Allocation{UUID: uuid, Owner: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
 }
 
-// look returns an observation, at the given second, of a GPU that draws 300 W.
+// look returns an observation of a GPU that draws 300 W.
 func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
@@ -48,7 +48,6 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	}
 }
 
-// worked returns the activity of a process between the previous observation and the next one.
 func worked(p *gpu.Process, ms time.Duration) ledger.Activity {
 	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
@@ -233,8 +232,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks that an exclusive amount of a container is divided among its processes, and that their
-// parts are not exclusive.
+// Exclusive energy of a container is divided among its processes, but the processes' parts are not exclusive.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -251,7 +249,7 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-// TestLateName checks that an interval waits at most ten seconds for the owner of a process.
+// An interval waits at most ten seconds for the owner of a process.
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
@@ -277,8 +275,7 @@ func TestLateName(t *testing.T) {
 	}
 }
 
-// TestKubeletAway checks that, while the kubelet does not respond, a pod without a process pays
-// nothing for its allocation, and no account ends.
+// While the kubelet does not respond, a pod without a process pays nothing for its allocation, and no account ends.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -294,7 +291,6 @@ func TestKubeletAway(t *testing.T) {
 	}
 }
 
-// TestKubeletLate checks that an interval waits for the kubelet's allocations.
 func TestKubeletLate(t *testing.T) {
 	early := look(1, nil)
 	early.AllocationsKnown = false
@@ -304,8 +300,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted checks that the last process list is used for ten seconds while the driver reports none. Energy must be
-// exclusive only if the interval has a process list at both ends.
+// While the driver reports no processes, the last list is used for ten seconds. Energy must be exclusive only if the
+// interval has a process list at both ends.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -329,8 +325,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestLastList checks that the ledger uses the last process list even if the observation with this
-// list contained no reading of the counter.
+// The last process list is used even if its observation contained no reading of the counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
@@ -344,7 +339,7 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// TestUnlistedNobody checks that the GPU stops counting as unused when the last process list is older than ten seconds.
+// The GPU stops counting as unused when the last process list is older than ten seconds.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -359,8 +354,7 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks an interval that waits for an owner. It must keep the allocations that the
-// kubelet reported at the time of the interval.
+// An interval that waits for an owner must keep the allocations that the kubelet reported at the time of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -375,8 +369,8 @@ func TestAllocationsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestAloneWithoutKubelet checks the only owner on a GPU. If the kubelet's allocations do not arrive within ten
-// seconds, the owner must be charged by allocation, because the allocations might name another holder.
+// If the kubelet's allocations do not arrive within ten seconds, the only owner on a GPU must be charged by allocation,
+// because another pod might hold the GPU.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -390,8 +384,7 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice checks that all unmapped processes and all processes whose owner stays unknown count as one owner
-// together.
+// All unmapped processes, and all processes whose owner stays unknown, count as one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -403,8 +396,8 @@ func TestNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestRemainders checks that the remaining millijoules go to the largest remainders. If two remainders are equal, the
-// smaller account key gets the millijoule, regardless of the order of the holders.
+// The remaining millijoules go to the largest remainders. If two remainders are equal, the smaller account key gets the
+// millijoule, regardless of the order of the holders.
 func TestRemainders(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine passes random events to a ledger. It contains the true state of its boards, but passes only observations to
-// the ledger. After every event, it checks the invariants.
+// A machine applies random events to simulated boards, and passes only observations of them to the ledger. After every
+// event, it checks the invariants.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -48,7 +48,7 @@ var containers = []gpu.Owner{
 	gpu.Unit{Manager: "slurm", Name: "4711"}.Owner(),
 }
 
-// layouts are partitionings of a board. Two of them use the same instance ids.
+// Two layouts use the same instance ids.
 var layouts = []*gpu.Partitioning{
 	nil,
 	{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
@@ -56,8 +56,7 @@ var layouts = []*gpu.Partitioning{
 	{Slices: 7},
 }
 
-// event applies one random event to one board. The bits of sight select the values that the ledger observes. x and y
-// select the details of the event.
+// The bits of sight select the values that the ledger observes. x and y select the details of the event.
 func (m *machine) event(kind, sight, x, y byte) {
 	b, pid := m.boards[kind>>7], uint32(x%5)+1
 	switch kind % 14 {
@@ -112,7 +111,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	}
 }
 
-// pass advances the time while the boards draw power. The second board draws slightly more.
+// The second board draws slightly more power.
 func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
@@ -133,7 +132,6 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 
 func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
 
-// current returns the processes on a board, with the owners that are known.
 func (m *machine) current(b *board) []*gpu.Process {
 	var out []*gpu.Process
 	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {
@@ -143,7 +141,7 @@ func (m *machine) current(b *board) []*gpu.Process {
 	return out
 }
 
-// These values may be missing from an observation. A value is missing if its two bits in sight are zero.
+// A value is missing from an observation if its two bits in sight are zero.
 const (
 	seesUtilization byte = 0b00_00_00_11
 	seesProcesses   byte = 0b00_00_11_00
@@ -152,8 +150,7 @@ const (
 	seesAll         byte = 0b01_01_01_01
 )
 
-// look returns an observation of a board as the driver and the kubelet see it now. One in three known utilisation
-// values is above 0.
+// One in three known utilisation values is above 0.
 func (m *machine) look(b *board, sight byte) ledger.Observation {
 	o := ledger.Observation{
 		UUID:        b.uuid,
@@ -182,8 +179,8 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// sample sets the time span of the samples in an observation. The span begins at the end of the previous samples, or
-// later if the driver's ring overflowed. It ends up to 240 ms before the observation.
+// The samples begin at the end of the previous samples, or later if the driver's ring overflowed. They end up to 240 ms
+// before the observation.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	from := b.sampled
 	if sight%3 > 0 {
@@ -195,7 +192,6 @@ func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	}
 }
 
-// tick makes an ordinary observation with the activity of some processes. The counter may be missing.
 func (m *machine) tick(b *board, sight, y byte) {
 	o := m.look(b, sight)
 	if sight&seesEnergy == 0 {
@@ -220,8 +216,7 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// show passes an observation of a board to the ledger, and then a different observation with the same time, which the
-// ledger must ignore.
+// After o, the ledger must ignore a different observation with the same time.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o
@@ -232,7 +227,6 @@ func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.check()
 }
 
-// glitch passes one wrong reading to the ledger, and then a correct reading.
 func (m *machine) glitch(b *board, sight, x byte) {
 	m.pass(time.Second, 300)
 	o := m.look(b, sight)
@@ -260,8 +254,8 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// reload restarts a board's counter. The ledger accepts the restart after two readings. The energy before the first of
-// them is unknown. If the ledger could not distinguish the new count from the old count, reload does nothing.
+// The ledger accepts a restarted counter after two readings. The energy before the first of them is unknown. reload
+// does nothing if the ledger could not distinguish the new values from the old ones.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -273,9 +267,8 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// restart replaces the ledger by a ledger that is restored from the state file, as in a real restart. The state does
-// not contain unsettled intervals. If the driver was reloaded in such an interval, the new ledger sees the counter
-// decrease again.
+// The state contains no intervals that are not settled. If the driver was reloaded in such an interval, the new ledger
+// sees the counter decrease again.
 func (m *machine) restart(sight byte) {
 	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// divided describes a GPU with seven slices, four of which are in use.
+// divided is a GPU with seven slices, four of which are in use.
 var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}
@@ -31,8 +31,7 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	return h
 }
 
-// TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance is divided by the
-// rules for a whole GPU.
+// The energy of a GPU is divided by slices, and the energy of an instance by the rules for a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -86,14 +85,13 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// halves describes a GPU with eight slices: an instance with three slices, an instance with four slices, and a free
-// slice.
+// halves is a GPU with instances of three and four slices, and one free slice.
 var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity checks the worked example in docs/energy.md, in which the weight of an instance is its busy time
-// times its number of slices.
+// The numbers are from the worked example in docs/energy.md, in which the weight of an instance is its busy time times
+// its number of slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -174,7 +172,7 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices checks that books balance even if a driver sets all bits of an unknown number.
+// Some drivers set all bits of an unknown number of slices.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -193,8 +191,7 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// TestFullyBusy checks a GPU without free slices. If all instances are always active, the energy of the GPU has no idle
-// part.
+// If all instances of a GPU without free slices are always active, no energy is idle.
 func TestFullyBusy(t *testing.T) {
 	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -210,8 +207,8 @@ func TestFullyBusy(t *testing.T) {
 	}
 }
 
-// TestMIGRelayout checks that the activity of instances is used only if the layout did not change in the interval.
-// Otherwise, the slices of the layout at the end of the interval determine how the energy is divided.
+// The activity of instances is used only if the layout did not change in the interval. Otherwise, the energy is divided
+// by the slices of the layout at the end of the interval.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
@@ -226,7 +223,7 @@ func TestMIGRelayout(t *testing.T) {
 	}
 }
 
-// TestMIGRelayouts checks that all instances count as new after any change of the layout.
+// After any change of the layout, all instances count as new.
 func TestMIGRelayouts(t *testing.T) {
 	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
 		return &gpu.Partitioning{Slices: slices, Instances: instances}
@@ -260,7 +257,7 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// TestHalfDivided checks that slices without an instance are free, even if there are as many of them as used slices.
+// Slices without an instance are free, even if there are as many of them as used slices.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -273,8 +270,7 @@ func TestHalfDivided(t *testing.T) {
 	}
 }
 
-// TestMIGGlitch checks that the ledger uses the activity of instances in an observation although it rejects the
-// reading.
+// The activity of instances counts even if the reading in the same observation is rejected.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -294,8 +290,8 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance checks an active instance whose processes have unknown activity. Its energy must be charged by the
-// rules for a whole GPU. If the instance has no processes, its energy must be charged to its holder.
+// If the activity of processes is unknown, the energy of an active instance is charged by the rules for a whole GPU.
+// Without processes, it is charged to the holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
@@ -322,7 +318,6 @@ func TestBusyInstance(t *testing.T) {
 	}
 }
 
-// TestEmptyMIG checks that no owner is charged if the layout is invalid.
 func TestEmptyMIG(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil), "1")
@@ -334,8 +329,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// TestNoSuchInstance checks a process on an instance that is missing from the layout, such as an instance that was just
-// destroyed. The process must be charged for the free slices.
+// A process on an instance that is missing from the layout, for example because it was just destroyed, must be charged
+// for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
@@ -346,8 +341,8 @@ func TestNoSuchInstance(t *testing.T) {
 	}
 }
 
-// TestReconfigured checks an interval in which the layout changed. Its energy must be divided by the layout at its end.
-// If the activity is unknown, the energy must be divided among the instances by slices.
+// If the layout changed in an interval, its energy is divided by the layout at its end. If the activity is unknown, the
+// energy is divided among the instances by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
@@ -384,8 +379,8 @@ func TestReconfigured(t *testing.T) {
 	})
 }
 
-// TestMIGInTwoParts checks the table in docs/energy.md. The GPU has seven slices, an instance with
-// three slices, an instance with two slices, and a learned idle power of 70 W.
+// The numbers are from the table in docs/energy.md. The GPU has seven slices, an instance with three slices, an
+// instance with two slices, and a learned idle power of 70 W.
 func TestMIGInTwoParts(t *testing.T) {
 	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A leaseholder describes how one pod truly uses the GPU: its number of replicas, the time for which it holds them, and
-// the seconds in which it works.
+// A leaseholder describes how one pod truly uses the GPU.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
@@ -28,7 +27,7 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history describes the true use of one GPU: its pods, and when the kubelet and the exporter are down.
+// A history describes the true use of one GPU, and when the kubelet and the exporter are down.
 type history struct {
 	seconds      int
 	pods         []leaseholder
@@ -39,9 +38,8 @@ type history struct {
 
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
 
-// randomHistory returns a history in which the kubelet does not respond for a second to an hour. In
-// half of the histories the exporter restarts. Pods begin and end at any time while the exporter
-// runs.
+// The kubelet does not respond for a second to an hour. In half of the histories the exporter restarts. Pods begin and
+// end at any time while the exporter runs.
 func randomHistory(r *rand.Rand) history {
 	outage := []int{1, 2, 9, 10, 11, 30, 31, 180, 600, 3600}[r.IntN(10)]
 	h := history{seconds: outage + 120, silent: [2]int{40, 40 + outage}, refresh: []int{1, 1, 2, 5, 20}[r.IntN(5)]}
@@ -52,8 +50,8 @@ func randomHistory(r *rand.Rand) history {
 	}
 	moment := func() int {
 		for {
-			// If the kubelet does not respond in the last ten seconds before the exporter stops, the exporter does
-			// not record the events of these seconds. Therefore no pod begins or ends in these seconds.
+			// Events in the last ten seconds before the exporter stops would not be recorded if the kubelet does not
+			// respond, so no pod begins or ends then.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -75,7 +73,6 @@ func randomHistory(r *rand.Rand) history {
 	return h
 }
 
-// look returns the exporter's observation at second s.
 func (h *history) look(s int) ledger.Observation {
 	o := look(float64(s), nil)
 	if h.refresh > 1 {
@@ -106,7 +103,7 @@ func (h *history) look(s int) ledger.Observation {
 	return o
 }
 
-// held returns the true time for which a pod held the GPU, and the pod's true GPU time.
+// held returns the true held time and the true GPU time of a pod.
 func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	for s := 1; s <= h.seconds; s++ {
 		all := 0
@@ -123,7 +120,6 @@ func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// throughout reports whether all pods run during the whole history.
 func (h *history) throughout() bool {
 	for _, p := range h.pods {
 		if p.from > 0 || p.till < h.seconds {
@@ -133,8 +129,8 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// play passes the history to a ledger and returns the final book. No energy may become exclusive after the ledger has
-// stopped waiting for the allocations, and no listed pod may be active for longer than it holds the GPU.
+// No energy may become exclusive after the ledger has stopped waiting for the allocations, and no listed pod may be
+// active for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -156,8 +152,7 @@ func (h *history) play(t *testing.T) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// heldWhileActive checks that no pod that the kubelet listed before second s is active for longer than it holds the
-// GPU.
+// A pod that the kubelet listed before second s must not be active for longer than it holds the GPU.
 func (h *history) heldWhileActive(t *testing.T, b *gpu.Book, s int) {
 	for i := range h.pods {
 		p := &h.pods[i]
@@ -178,8 +173,7 @@ func exclusive(b *gpu.Book) (sum gpu.Millijoules) {
 	return sum
 }
 
-// TestSilentKubeletTimes compares the held time, the GPU time and the active time with the true times in random
-// histories.
+// The held time, the GPU time and the active time must equal the true times.
 func TestSilentKubeletTimes(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -214,8 +208,7 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletEnergy checks the charges of three pods with one replica each during an outage of the kubelet. One
-// of the pods works. The charges must be the same as without the outage, but none may be exclusive.
+// During an outage of the kubelet, the charges must be the same as without the outage, but none may be exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {
@@ -233,8 +226,8 @@ func TestSilentKubeletEnergy(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletAlone checks a pod that is alone on a GPU while the kubelet does not respond. The pod must pay by
-// allocation, because another pod may also hold the GPU.
+// A pod that is alone on a GPU while the kubelet does not respond must pay by allocation, because another pod may also
+// hold the GPU.
 func TestSilentKubeletAlone(t *testing.T) {
 	for name, held := range map[string][]gpu.Allocation{"held before": {holds(train, 1)}, "not held before": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +247,6 @@ func TestSilentKubeletAlone(t *testing.T) {
 	}
 }
 
-// restarted returns the ledger of the next exporter process, restored from the records of a ledger.
 func restarted(t *testing.T, l *ledger.Ledger) *ledger.Ledger {
 	t.Helper()
 	return ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, saved(t, l))

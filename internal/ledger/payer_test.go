@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sharesOf returns the energy of each container by method, such as "main exclusive", and the
-// unattributed energy by reason.
+// The keys are names like "main exclusive", or reasons for unattributed energy.
 func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	got := make(map[string]gpu.Millijoules)
 	for _, a := range b.Accounts {
@@ -29,7 +28,7 @@ func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	return got
 }
 
-// payerTest describes an interval of 300 J: the last observation and the expected charges.
+// payerTest describes an interval of 300 J by its last observation.
 type payerTest struct {
 	name string
 	look ledger.Observation
@@ -60,8 +59,7 @@ func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observatio
 	return o
 }
 
-// TestVanishedProcess checks that the pods that hold the GPU are charged for a process that ended
-// before its owner was read.
+// If a process ended before its owner was read, the pods that hold the GPU pay for it.
 func TestVanishedProcess(t *testing.T) {
 	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -94,8 +92,7 @@ func TestVanishedProcess(t *testing.T) {
 	})
 }
 
-// TestOnlyPodKnown checks a process whose pod is known but whose container is not. The process must be charged to the
-// container of the pod that holds the GPU.
+// If only the pod of a process is known, the container of the pod that holds the GPU pays for it.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
 	pod.Part, beside.Part = "", "sidecar"
@@ -111,7 +108,7 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar checks that a pod pays for the GPU if one of its containers holds the GPU and another container uses it.
+// A pod pays for the GPU if one of its containers holds the GPU and another container uses it.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -122,8 +119,7 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed checks the work of an MPS server. The energy of this work must be divided among the server's clients
-// by their replicas. The work must not count as active time of a client.
+// The work of an MPS server is divided among its clients by their replicas. It is not active time of a client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

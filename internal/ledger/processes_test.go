@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestComeAndGo checks processes that start or end within an interval or between two observations.
 func TestComeAndGo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	later, other := process(21, in(train)), process(21, in(serve))
@@ -70,9 +69,8 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two consecutive processes of one container with the same PID. In the interval in which the
-// first process ends, this process must be charged for at most the time in which it ran. The account of the second
-// process must replace the retained account of the first process.
+// In the interval in which a process ends, it must be charged for at most the time in which it ran. A later process of
+// the same container with the same PID must replace its retained account.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -96,7 +94,7 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// TestVanish checks a GPU that is missing for a while and returns with a counter that continues or restarts.
+// The GPU is missing for a while. Its counter continues or restarts.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -124,8 +122,8 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// TestReplaced checks a GPU that replaces another GPU in the same slot. It must have its own book, which begins at its
-// own counter, and the book of the replaced GPU must not change.
+// A GPU that replaces another GPU in the same slot must have its own book. The book of the replaced GPU must not
+// change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -145,7 +143,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestHeldPIDBesideAnother checks that, when a process reuses a PID, only the process account with this PID closes.
+// When a process reuses a PID, only the process account with this PID closes.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	later := new(*p)
@@ -158,8 +156,8 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 	}
 }
 
-// TestSameTick checks that processes that start in the same tick of the kernel's clock, such as the
-// workers of one launcher, get separate accounts.
+// Processes that start in the same tick of the kernel's clock, such as the workers of one launcher, get separate
+// accounts.
 func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	q.ID.Start = p.ID.Start

@@ -10,21 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// profiled adds the profile of an instance between two times in seconds. The tensor cores are active for a quarter of
-// the time, and the memory for half of it.
+// The tensor cores are active for a quarter of the time, and the memory for half of it.
 func profiled(o ledger.Observation, instance string, from, to float64) ledger.Observation {
 	span := gpu.Span{From: at(from).Boot, To: at(to).Boot}
 	o.Profiles = append(o.Profiles, ledger.Profile{GPUInstance: instance, Span: span, Tensor: span.Len() / 4, DRAM: span.Len() / 2})
 	return o
 }
 
-// work returns the profiled work that profiled adds in a number of seconds.
+// work returns what profiled adds in a number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
 
-// TestProfiled checks which owner gets the profile of a GPU: only an owner that was alone on the GPU for the whole time
-// between the samples.
+// Only an owner that was alone on the GPU for the whole time between the samples gets the profile.
 func TestProfiled(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -34,8 +32,7 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// later returns observations in which a profile covers the seconds 1.5 to 5.5, and further observations that repeat
-	// this profile.
+	// In the observations of later, a profile covers the seconds 1.5 to 5.5, and is then repeated.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
 			all = append(all, of(float64(s)))
@@ -79,15 +76,14 @@ func TestProfiled(t *testing.T) {
 	}
 }
 
-// impossible adds profiles with impossible values.
 func impossible(o ledger.Observation) ledger.Observation {
 	span := gpu.Span{From: at(1).Boot, To: at(2).Boot}
 	o.Profiles = []ledger.Profile{{Span: span, Tensor: 2 * time.Second}, {Span: span, DRAM: 2 * time.Second}, {Span: span, Tensor: -1}, {Span: gpu.Span{From: span.To, To: span.From}}}
 	return o
 }
 
-// TestProfiledInstances checks that each MIG instance has its own profile, and that no owner gets the profile of an
-// instance with two owners. When MIG mode ends, the owner of the whole GPU must get the profile of the GPU.
+// Each MIG instance has its own profile. No owner gets the profile of an instance with two owners. When MIG mode ends,
+// the owner of the whole GPU must get the profile of the GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	l := newLedger()
@@ -120,9 +116,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledRestart checks the profiled work after a restart. If the new exporter process profiles GPUs, it must
-// continue the amounts. Otherwise, it must drop the amounts. If an amount stayed in the books without growing, its
-// owner would seem to do no work. State files of earlier versions contain no profiled work.
+// If the new exporter process profiles GPUs, it must continue the profiled work. Otherwise it must drop it, because the
+// owner of a value that no longer grows would seem to do no work. State files of earlier versions contain no profiled
+// work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -157,11 +153,10 @@ type profiling struct {
 	last    map[string]time.Duration // time of the last sample of each instance
 	newest  []ledger.Profile
 	waiting []ledger.Profile // profiles that are not settled yet
-	// other contains, for each pod, the end of the last settled span in which the pod was possibly not alone.
+	// other contains, for each pod, the end of the last settled span in which it was possibly not alone.
 	other map[gpu.Owner]time.Duration
 }
 
-// profile takes a sample of the board or of each of its instances, or repeats the last profiles.
 func (b *board) profile(o *ledger.Observation, sight byte) {
 	r := &b.profiling
 	if sight%4 == 0 {
@@ -186,9 +181,8 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// profiles checks that profiled work never decreases, and that it is at most the time of the profile. The owners of a
-// board together must not get more work than the board's profile contains. A pod may get the work of a whole board only
-// if it was alone on the board.
+// Profiled work must never decrease. The owners of a board together must not get more work than the board's profile
+// contains. A pod may get the work of a whole board only if it was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)
@@ -212,8 +206,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the profiles that are settled with the given spans. most contains the sum of these profiles by
-// instance. alone contains, for each pod, the total time of the profiles during which it was alone on the board.
+// settle removes the settled profiles. most is their sum by instance. alone is, for each pod, the total time of the
+// profiles during which it was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

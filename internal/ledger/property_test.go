@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// FuzzBooks checks the books after random events. They must balance, match their boards, never decrease, and follow the
-// documented rules (rules_test.go).
+// FuzzBooks checks that the books balance, match their boards, never decrease, and follow the documented rules
+// (rules_test.go).
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
@@ -28,7 +28,7 @@ func FuzzBooks(f *testing.F) {
 	})
 }
 
-// TestRandomBooks makes the checks of FuzzBooks with longer streams of events than in the fuzzer's corpus.
+// The streams of events are longer than in the fuzzer's corpus.
 func TestRandomBooks(t *testing.T) {
 	for seed := range uint64(draws.Of(40, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

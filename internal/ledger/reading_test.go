@@ -49,9 +49,8 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that a rise of the counter during a slow call is plausible. The call may return the value
-// that the counter had at the start of the call, so the next reading also contains the energy of the time of the
-// call. On a busy processor, calls take longer.
+// A slow call may return the value that the counter had at the start of the call, so the next reading also contains the
+// energy of the time of the call. This rise must be plausible.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -64,8 +63,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks a counter that does not change for some time and then catches up. The ledger must accept
-// the reading after a time of any length, and must charge the energy to the owner during this time.
+// When a counter that did not change catches up, the ledger must accept the reading after a time of any length, and
+// must charge the energy to the owner during this time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -86,8 +85,7 @@ func TestHeldCounter(t *testing.T) {
 	}
 }
 
-// TestRareRefresh compares the energy in a book with the true energy. The counter is refreshed every 20 or 60 s, and in
-// some cases the exporter restarts.
+// The counter is refreshed every 20 or 60 s, and in some cases the exporter restarts. No energy must be lost.
 func TestRareRefresh(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for _, every := range []int{20, 60} {
@@ -108,8 +106,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// TestResetWhileStanding checks a counter that has not changed for some time. The ledger must detect a reset in two
-// cases: the counter decreases, or it increases by more energy than the board can have drawn since the last change.
+// After a time without changes, a reset is detected if the counter decreases, or if it increases by more energy than
+// the board can have drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation
@@ -123,8 +121,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks a counter that has not changed for some time. One owner works for the first 10 s, and
-// another owner works for the last 30 s. The energy must be divided by the work in the whole time.
+// One owner works for the first 10 s, and another owner for the last 30 s. The energy must be divided by the work in
+// the whole time.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -148,9 +146,8 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo checks the energy by which a counter increases when it has not changed for some time. The owners
-// that worked since the last change must be charged for it, not the owners at the end. It must not count as idle
-// energy, even if the last owner is idle.
+// When a counter that has not changed increases, the owners that worked since the last change must be charged, not the
+// owners at the end. The energy must not count as idle, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -173,8 +170,7 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldOverRestart checks a restart of the exporter while the counter does not change. The next rise of the counter
-// must not count as a reset.
+// After a restart of the exporter while the counter does not change, the next rise must not count as a reset.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -194,8 +190,8 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the ledger never compares the values of two different counters, even after a restart.
-// A counter without a name counts as the same counter.
+// The values of two different counters must never be compared, even after a restart. A counter without a name counts as
+// the same counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -234,8 +230,7 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestReadingOverSleep checks that an implausible reading is detected even if the machine was suspended for a day
-// during the call.
+// An implausible reading must be detected even if the machine was suspended for a day during the call.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
 	slow.Took, slow.Energy = 24*time.Hour, new(gpu.Millijoules(0))
@@ -245,7 +240,7 @@ func TestReadingOverSleep(t *testing.T) {
 	}
 }
 
-// TestUnknownMaxPower checks that a board with an unknown maximum power may draw 10 kW.
+// A board with an unknown maximum power may draw 10 kW.
 func TestUnknownMaxPower(t *testing.T) {
 	for reading, want := range map[gpu.Millijoules]gpu.Millijoules{16_500_000: 16_500_000, 16_500_001: 0} {
 		first, second := look(0, nil), look(1, nil)
@@ -257,7 +252,6 @@ func TestUnknownMaxPower(t *testing.T) {
 	}
 }
 
-// TestReload checks that the energy after a reload is charged to the owners after the reload.
 func TestReload(t *testing.T) {
 	p := process(21, in(train))
 	low := look(1, nil)
@@ -270,7 +264,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestCounterFaults checks driver reloads and wrong readings while the GPU is in use.
 func TestCounterFaults(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64, mJ gpu.Millijoules) ledger.Observation {
@@ -336,8 +329,7 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// TestModuleShare checks that a GPU is charged for its share of its module's energy. Fractions of a millijoule are
-// carried over. A share of 0 or 1 means all energy.
+// A share of 0 or 1 means all energy. Fractions of a millijoule are carried over.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestWorkThatNoSampleNames checks the charges of one second. The GPU was busy for 20 % of the second and drew 180 W,
-// but no sample names a process. Two pods hold the GPU. The idle power is 100 W, so 80 J are idle energy and 100 J are
-// busy energy.
+// The GPU was busy for 20 % of a second and drew 180 W, but no sample names a process. Two pods hold the GPU. The idle
+// power is 100 W, so 80 J are idle energy and 100 J are busy energy.
 func TestWorkThatNoSampleNames(t *testing.T) {
 	const idle, busy = 80_000, 100_000
 	halves := []gpu.ByMethod{{gpu.Allocated: (idle + busy) / 2}, {gpu.Allocated: (idle + busy) / 2}}
@@ -78,8 +77,8 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 	}
 }
 
-// TestUnnamedWorkIsEstimated checks work without a sample that names a process. While the idle power is an estimate,
-// the energy of this work counts as estimated. The settled interval must contain the source of the busy share.
+// While the idle power is an estimate, the energy of work without a sample counts as estimated. The settled interval
+// must contain the source of the busy share.
 func TestUnnamedWorkIsEstimated(t *testing.T) {
 	m := newMeter(t)
 	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})
@@ -100,11 +99,10 @@ func TestUnnamedWorkIsEstimated(t *testing.T) {
 	}
 }
 
-// TestWorkAtNoMoment checks the charges of one second of an AMD GPU. The GPU was busy for 20 % of the second, but no
-// process used it at the moment of the reading. Earlier, the pod train was seen in a second that was busy for 20 % of
-// the time, and the pod serve in a second that was busy for 80 % of the time. For each seen second like the first,
-// there are four seconds with work but without a seen process; for each seen second like the second, there is a quarter
-// of such a second. So train did four fifths of the work that was not seen.
+// An AMD GPU was busy for 20 % of a second, but no process used it at the moment of the reading. Earlier, the pod train
+// was seen in a second that was busy for 20 % of the time, and the pod serve in a second that was busy for 80 %. For
+// each second in which train was seen, there are four seconds of its work in which it was not seen; for serve there is
+// a quarter of a second. So train did four fifths of the work that was not seen.
 func TestWorkAtNoMoment(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

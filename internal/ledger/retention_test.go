@@ -35,8 +35,6 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionBesideAnother checks that the account of an owner retires although another owner is
-// on the GPU.
 func TestRetentionBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -49,8 +47,7 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire together, as soon as all of them have been absent for the
-// retention time.
+// The containers of a pod retire together, as soon as all of them have been absent for the retention time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -72,9 +69,8 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum checks that the sum of a pod does not decrease while its containers start and end, on the whole GPU and on
-// instances, with and without an allocation. The sum begins with the first container, and restarts when all containers
-// have been absent for the retention time.
+// The sum of a pod must not decrease while its containers start and end. It restarts when all containers have been
+// absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -125,9 +121,8 @@ func TestPodSum(t *testing.T) {
 	}
 }
 
-// TestStandstill checks that short-lived pods leave only a few accounts if the board's counter cannot be read or is
-// invalid. If it cannot be read, the accounts of these pods retire. If the readings are invalid, the book cannot be
-// settled, so no account retires and new pods get no accounts.
+// Short-lived pods must leave only a few accounts. If the counter cannot be read, their accounts retire. If the
+// readings are invalid, the book cannot be settled, so no account retires and new pods get no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -157,8 +152,8 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks the accounts of two pods while the kubelet does not respond. The pod without an allocation
-// must end with its processes. The pod that held a GPU must not end.
+// While the kubelet does not respond, an account without an allocation must end with its processes, and the account of
+// a pod that held a GPU must not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {
@@ -182,8 +177,7 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestStillListed checks that an account stays open while the kubelet lists an allocation of its owner, although the
-// pod is no longer live.
+// An account must stay open while the kubelet lists an allocation of its owner, although the pod is no longer live.
 func TestStillListed(t *testing.T) {
 	dead := holds(train, 1)
 	dead.Live = false
@@ -197,9 +191,8 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks a lost GPU whose book is no longer published. Tidy must drop the process accounts in this book,
-// so that more process accounts can be opened for other GPUs. If the GPU returns, its book must continue. The book
-// of a GPU that was forgotten must restart at 0.
+// Tidy must drop the process accounts of a lost GPU, so that more can be opened for other GPUs. If the GPU returns, its
+// book must continue. The book of a replaced GPU must be dropped.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// check compares every book with its board and with the previously published book. The state must
-// be valid after every event.
+// The state must be valid after every event.
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
@@ -49,8 +48,8 @@ func (m *machine) check() {
 	}
 }
 
-// followsBoard checks that a book balances. The energy in the book must equal the energy that the board had counted
-// at one of its readings. This reading must be at most ten seconds old.
+// The energy in the book must equal the energy that the board had counted at one of its readings in the last ten
+// seconds.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
@@ -63,9 +62,9 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks the throttled amounts of a book. The throttled time of the book and of each account must be at
-// most the throttled time of the board. The throttled energy must not exceed the energy. The sum of the throttled
-// energy over all accounts must not exceed the throttled energy of the book. No amount may decrease.
+// The throttled time of the book and of each account must be at most the throttled time of the board. The throttled
+// energy must not exceed the energy, and its sum over all accounts must not exceed the throttled energy of the book. No
+// value may decrease.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -85,8 +84,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp checks one account and returns the number of its processes' accounts. The energy of the container must
-// include its idle energy and the energy of its processes. There must be at most one series for each PID.
+// addsUp returns the number of the account's process accounts. The energy must include the idle energy and the energy
+// of the processes. There must be at most one series for each PID.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -105,8 +104,7 @@ func (m *machine) addsUp(a *gpu.Account) int {
 	return len(pids)
 }
 
-// neverFalls checks that no published value decreases, and that an account ends only when its pod has neither held nor
-// used the GPU for the retention time.
+// An account may end only if its pod has neither held nor used the GPU for the retention time.
 func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	was := b.book
 	fell := now.Energy < was.Energy || now.Retired < was.Retired || now.Resets < was.Resets || now.Rejected < was.Rejected
@@ -126,8 +124,8 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// podsNeverFall checks the sum over a pod's accounts. The sum must be complete. While one of the accounts exists, the
-// sum must neither decrease nor restart. The accounts of a pod must end together.
+// While one of a pod's accounts exists, the sum over these accounts must neither decrease nor restart. The accounts
+// must end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -155,8 +153,8 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// accountNeverFalls checks that no value of an account decreases. The account of a process may end only if the process
-// was absent for the retention time, or if another process has the same PID.
+// The account of a process may end only if the process was absent for the retention time, or if another process has the
+// same PID.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
@@ -175,9 +173,9 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt checks the documented meaning of the amounts. Energy may be exclusive only if no other owner held the GPU or
-// worked. It may be shared only if the activity was known, and idle only if the activity or the utilisation was known.
-// No time may count twice. If the allocations were unknown, the time may be credited later.
+// Energy may be exclusive only if no other owner held the GPU or worked. It may be shared only if the activity was
+// known, and idle only if the activity or the utilisation was known. No time may count twice. If the allocations were
+// unknown, the time may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // signal is the energy while the activity was known; known is the energy while the activity or the utilisation was known

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sampled adds samples to an observation. They end 200 ms before the observation, cover the given duration, and contain
-// the busy time of each process.
+// The samples end 200 ms before the observation and cover the duration back.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {
@@ -21,8 +20,7 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks an interval with several owners. The samples from the end of the interval arrive with the
-// next observation. The interval must wait for these samples and get its part of them.
+// The samples from the end of an interval arrive with the next observation. The interval must wait for them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -59,7 +57,7 @@ func energies(b *gpu.Book) (out []gpu.ByMethod) {
 	return out
 }
 
-// TestLateSamplesOfANewcomer checks that a process is not charged for an interval in which it did not exist.
+// A process must not be charged for an interval in which it did not exist.
 func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
@@ -75,8 +73,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work must count for this
-// interval, even if the sample of this work covers a longer time.
+// If a process is absent at the end of an interval, its last work must count for this interval, even if the sample of
+// this work covers a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -93,8 +91,8 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// TestLongSamples checks that activity averaged over half a minute is divided like activity averaged over a second.
-// After a pause, the driver's accounting reports such averages.
+// After a pause, the driver's accounting reports activity averaged over half a minute. It must be divided like activity
+// averaged over a second.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -105,8 +103,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesOfTwoTicks checks an activity that is averaged over more than one interval. If it covers nearly all of an
-// interval, it must count as work in this interval.
+// An activity is averaged over more than one interval. If it covers nearly all of an interval, it must count as work in
+// this interval.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -120,8 +118,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// TestLateSamplesNeverCome checks that an interval is settled without late samples if the activity becomes unknown, or
-// if there is no observation for ten seconds.
+// An interval is settled without late samples if the activity becomes unknown, or after ten seconds without an
+// observation.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -148,7 +146,6 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	}
 }
 
-// TestUnsampled checks that exactly the time without samples counts as unsampled.
 func TestUnsampled(t *testing.T) {
 	l := newLedger()
 	mute := look(1, nil)
@@ -180,8 +177,8 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// TestSamplesLongAfterItLeft checks that the work of an ended process is divided among the intervals in which the
-// process ran. Each millisecond must count once, even if the samples arrive very late.
+// The work of an ended process is divided among the intervals in which the process ran. Each millisecond must count
+// once, even if the samples arrive very late.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -195,8 +192,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 	told := look(4, rest)
 	told.Sampled.From = at(0).Boot
-	// The samples cover the four seconds until p left. Each of the last two intervals gets a quarter of
-	// the work. Work outside the waiting intervals is added to the last of these intervals.
+	// The samples cover the four seconds until p left. Each of the last two intervals gets a quarter of the work. The
+	// other work is added to the last of these intervals.
 	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
 	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
@@ -205,8 +202,7 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of its work must be added
-// to the previous interval.
+// If a process left between two observations, only a part of its work must be added to the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -218,7 +214,7 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatReturned checks a process that left and used the GPU again. Its work must count after its return.
+// The work of a process that returns to the GPU must count after its return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -242,8 +238,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle checks an interval whose work appears only in late samples. The interval must contain no
-// idle energy, even if the utilisation was 0 at its end.
+// If the work of an interval appears only in late samples, no energy of the interval is idle, even if the utilisation
+// was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -274,8 +270,7 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks activity that is observed between two readings of the counter. This activity
-// must count until an observation shows no activity.
+// Activity between two readings of the counter must count until an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

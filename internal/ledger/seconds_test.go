@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestSeconds checks the held time, the active time and the idle energy of the first container.
 func TestSeconds(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	looks := func(edit func(*ledger.Observation), looks ...ledger.Observation) []ledger.Observation {
@@ -67,14 +66,13 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting changes an observation so that it shows an idle GPU.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o
 }
 
-// TestBetween checks an observation without a correct reading of the counter. Its utilisation and activity must count
-// for the interval that ends with the next correct reading.
+// The utilisation and activity in an observation without a correct reading must count for the interval that ends with
+// the next correct reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
@@ -115,8 +113,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTimeOfRareReadings compares the held time, the GPU time and the active time of short-lived pods with the true
-// times in each second, while the counter is rarely refreshed or rarely read.
+// In each second the times of short-lived pods must be exact, although the counter is rarely refreshed or rarely read.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

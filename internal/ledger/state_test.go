@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestRestore checks that no energy is lost or added by a restart between two settlements.
+// A restart between two settlements must not lose or add energy.
 func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -31,8 +31,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestStateOfFirstEdition checks a state in the first format version, which contains no idle power. The ledger must
-// continue this state and then learn the idle power.
+// The state has the first format version, which contains no idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -60,7 +59,7 @@ func TestStateOfFirstEdition(t *testing.T) {
 	}
 }
 
-// TestNotOpen checks that a GPU has no book if its counter was never read.
+// A GPU has no book if its counter was never read.
 func TestNotOpen(t *testing.T) {
 	l := newLedger()
 	l.Observe(unread(look(0, nil)))
@@ -70,8 +69,7 @@ func TestNotOpen(t *testing.T) {
 	}
 }
 
-// TestRecords checks that every part of a state is saved, and that the restored state equals the
-// saved state.
+// Every part of a state must be saved.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.Account) *ledger.BookState {
 		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Accounts: containers}}
@@ -102,7 +100,6 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestSomeRecords checks that Records stops when its caller stops reading.
 func TestSomeRecords(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -128,7 +125,6 @@ func TestSomeRecords(t *testing.T) {
 	}
 }
 
-// TestStrayRecords checks that Add rejects a record that cannot follow the previous records.
 func TestStrayRecords(t *testing.T) {
 	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // Add changes the record, so each call returns a new one
 	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
@@ -153,7 +149,6 @@ func TestStrayRecords(t *testing.T) {
 	}
 }
 
-// TestPublished checks that a published book does not change when the ledger continues.
 func TestPublished(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -169,9 +164,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that neither an observation alone nor a settlement alone changes a published book. There
-// is an observation without a settlement before the first interval of the GPU is settled, and a settlement without an
-// observation while the GPU does not respond.
+// An observation without a settlement happens before the first interval of the GPU is settled. A settlement without an
+// observation happens while the GPU does not respond. Neither may change a published book.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -194,8 +188,7 @@ func TestPublishedBetween(t *testing.T) {
 	}
 }
 
-// TestNoBase checks that no energy is added if the last reading of a book is missing from the
-// state.
+// If the last reading of a book is missing from the state, no energy must be added.
 func TestNoBase(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))
@@ -253,7 +246,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestInvalidRecords checks the error for each kind of invalid record.
 func TestInvalidRecords(t *testing.T) {
 	book := ledger.Record{UUID: "GPU-1", Book: &ledger.BookState{}}
 	account, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// amounts contains the amounts of a book by owner and method, for example "train exclusive", "serve
-// 2 allocated" on MIG instance 2, or "idle". It also contains the total energy and the numbers of
-// resets and rejected readings. Zero values are omitted.
+// amounts contains the energy of a book by owner and method, for example "train exclusive", "serve 2 allocated" on MIG
+// instance 2, or "idle". It also contains the total energy and the numbers of resets and rejected readings. Zero values
+// are omitted.
 type amounts map[string]gpu.Millijoules
 
 func amountsOf(b *gpu.Book) amounts {
@@ -38,15 +38,14 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of observations of a GPU, with the amounts that the GPU's book must contain at the end.
+// A story is a sequence of observations of a GPU. want is the content of the GPU's book at the end.
 type story struct {
 	name  string
 	looks []ledger.Observation
 	want  amounts
 }
 
-// play runs stories. After every observation, the book must balance, and no amount may have decreased, except because
-// accounts retired.
+// After every observation, the book must balance, and no value may have decreased, except because accounts retired.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {
@@ -78,13 +77,12 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds activity of a process. The process may be missing from the list of processes.
+// The process may be missing from the list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o
 }
 
-// stepped shifts the wall clock of an observation.
 func stepped(o ledger.Observation, by time.Duration) ledger.Observation {
 	o.At.Wall = o.At.Wall.Add(by)
 	return o

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestThrottled compares the throttled energy and the throttled time of two owners with exact fractions. The owners
-// share a GPU in random proportions. In each second, the expected throttled energy of an owner is its energy times the
-// throttled fraction of the second.
+// Two owners share a GPU in random proportions. In each second, the throttled energy of an owner is its energy times
+// the throttled fraction of the second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -72,8 +71,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks late energy. The throttled share of this energy must equal the throttled share of the
-// time since the last change of the counter. No time may count twice.
+// The throttled share of late energy must equal the throttled share of the time since the last change of the counter.
+// No time may count twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
@@ -89,9 +88,8 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks four cases of a throttle counter: it has no earlier value, restarts, is missing for a
-// second, or grows during a gap. For the time before the first value, no throttled time or energy must be charged. No
-// time may count twice.
+// For the time before the first value of a throttle counter, no throttled time or energy must be charged. No time may
+// count twice, for example if the counter restarts.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // counter of the power brake at each second; a negative value means unknown

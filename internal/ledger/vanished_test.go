@@ -7,10 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRarelySeenProcesses checks a pod whose processes end between two ticks. Only one in ten of them is
-// identified, but the pod must pay for all of them. Another pod on the GPU starts a process every half minute, and
-// must pay for none of the short processes. The charges must differ by at most 1 % of the GPU's energy from the
-// charges for a list in which all processes are identified.
+// The processes of one pod end between two ticks, and only one in ten of them is identified, but the pod must pay for
+// all of them. Another pod on the GPU starts a process every half minute, and must pay for none of the short processes.
+// The charges must differ by at most 1 % of the GPU's energy from the charges if all processes are identified.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -25,8 +24,8 @@ func TestRarelySeenProcesses(t *testing.T) {
 	}
 }
 
-// shortLivedBeside returns the book after ten minutes. One pod runs a short process in every second, and another pod
-// runs processes that each last for half a minute. Nine of ten short processes have the given owner.
+// One pod runs a short process in every second, and another pod runs processes that each last for half a minute. Nine
+// of ten short processes have the given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// withdrawal describes a board that has no counter in the seconds from..to. An exporter reads the board every second.
-// After three readings without a counter, it integrates power instead. After three readings with a counter, it uses the
-// counter again. The exporter is down in the seconds stops..starts.
+// withdrawal describes a board that has no counter in the seconds from..to. After three readings without a counter, the
+// exporter integrates power instead. After three readings with a counter, it uses the counter again. The exporter is
+// down in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
-// power is the power of the board in the second before s, in mW. The power is different in every second.
+// power is the power of the board in the second before s, in mW.
 func (withdrawal) power(s int) gpu.Millijoules { return gpu.Millijoules(200_000 + s*7919%400_000) }
 
-// counter is the value of the board's counter, which continues to count while it is withdrawn.
+// The board's counter continues to count while it is withdrawn.
 func (w withdrawal) counter(s int) gpu.Millijoules {
 	sum := gpu.Millijoules(90_000_000)
 	for i := 1; i <= s; i++ {
@@ -61,10 +61,9 @@ func (w withdrawal) run(t *testing.T, seconds int) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// TestWithdrawnCounter compares the counted energy of a board with its true energy while the counter is withdrawn and
-// returns. The exporter restarts in each phase. If an exporter starts while the counter is withdrawn, it integrates
-// power from 0, which counts as a reset. When the counter returns, the energy that the exporter did not count must be
-// added.
+// The counted energy of a board must equal its true energy while the counter is withdrawn and returns. The exporter
+// restarts in each phase. If an exporter starts while the counter is withdrawn, it integrates power from 0, which
+// counts as a reset. When the counter returns, the energy that the exporter did not count must be added.
 func TestWithdrawnCounter(t *testing.T) {
 	const seconds = 90
 	tests := make(map[withdrawal]uint64) // number of resets
