@@ -14,18 +14,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These constants are indexes of columns in the tables [table.Appended]. The columns follow the cluster and the hour.
+// These are indexes of columns in the tables [table.Appended]; the cluster and the hour come first.
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the size of a full file: the total size of its values in bytes. Further rows of the hour are written to
-// another file. A file that cannot grow is rewritten for each request, so this size limits the cost of a request.
+// maxPart is the size of the values in a full file, in bytes. Further rows of the hour are written to another file. A
+// file that cannot be extended is rewritten for each request, so maxPart limits the cost of a request.
 const maxPart = 512 << 10
 
-// Append adds rows to one of the tables [table.Appended]. It skips rows whose keys are already filed. Each hour has its
-// own files. A CSV file in a folder is extended. Other files are replaced until they are full.
+// Append adds rows to one of the tables [table.Appended]. It skips rows whose keys are already in the table. Each hour
+// has its own files. A CSV file in a folder is extended; files of other kinds are replaced until they are full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -43,20 +43,18 @@ func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	return nil
 }
 
-// hourFile returns the name of an hour's first file, without an extension.
 func hourFile(t table.Table, row []any) string {
 	cluster, hour := row[0].(string), row[hourColumn].(time.Time).UTC()
 	return path.Join(dayFolder(t, cluster, hour), t.Name+hour.Format("-15"))
 }
 
-// hourFiles identifies the files of an hour in one format.
 type hourFiles struct {
 	format
 	table table.Table
 	name  string // name of the first file, without its extension
 }
 
-// part returns a file of the hour. The first file has the number 0.
+// part returns a file of the hour by number. The first file has the number 0 and no number in its name.
 func (h hourFiles) part(number int) file {
 	name := h.name
 	if number > 0 {
@@ -65,7 +63,6 @@ func (h hourFiles) part(number int) file {
 	return file{h.format, h.table, name + "." + h.format.name}
 }
 
-// add adds rows to the files of an hour.
 func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	first := hour.part(0).name
 	known := s.index.of(first)
@@ -83,7 +80,7 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour. If this file is full, it adds new files. It writes a file only if no
+// extend adds rows to the last file of an hour, and continues in new files when it is full. It writes a file only if no
 // other program has changed it. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
@@ -120,7 +117,7 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return errChanged
 }
 
-// fitting returns how many rows still fit into the last file. last contains the rows of this file.
+// last contains the rows that are already in the file.
 func fitting(last, rows [][]any) (n int) {
 	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
 		size += sizeOf(rows[n : n+1])
@@ -128,8 +125,7 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns the rows and the tag of the last file of an hour. It returns no rows if the file is missing. It adds the
-// ids in full files to known.
+// last returns no rows if the last file of an hour is missing. It adds the ids in full files to known.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -148,7 +144,7 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file, unless the file is full. It adds the ids in a full file to known.
+// grown returns the rows of a file that is not full. It adds the ids in a full file to known.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {
@@ -166,7 +162,6 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	return nil, true, nil
 }
 
-// unknown returns the first row with each new id.
 func unknown(rows [][]any, known *hourIDs, others [][]any) (all [][]any) {
 	ids := make(map[id]bool, len(others)+len(rows))
 	for _, row := range others {
@@ -182,14 +177,12 @@ func unknown(rows [][]any, known *hourIDs, others [][]any) (all [][]any) {
 	return all
 }
 
-// sortRows sorts rows by time and id.
 func sortRows(rows [][]any) {
 	slices.SortFunc(rows, func(a, b []any) int {
 		return cmp.Or(a[atColumn].(time.Time).Compare(b[atColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
 	})
 }
 
-// sizeOf returns the total size of the values in rows, in bytes.
 func sizeOf(rows [][]any) (size int) {
 	for _, row := range rows {
 		for _, value := range row {

@@ -20,7 +20,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// written returns the number of bytes that this process has written, according to the kernel.
 func written(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
@@ -32,9 +31,8 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost files events of one hour in small requests. The second half of the requests must not write much more
-// than the first half. If each request wrote the whole file of the hour again, the second half would write three times
-// as much.
+// TestAppendCost files the events of one hour in small requests. The second half must not write much more than the
+// first half. If each request wrote the whole file again, the second half would write three times as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -89,8 +87,7 @@ func TestAppendCost(t *testing.T) {
 
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
-// TestRepeatsMemory checks the peak memory of a new process that receives all 250,000 events of an hour again, in
-// requests of 1,000 events. No file may change.
+// A new process receives all 250,000 events of an hour again. Its peak memory is limited, and no file may change.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000
 	if dir := os.Getenv(repeatsIn); dir != "" {
@@ -136,8 +133,8 @@ func TestRepeatsMemory(t *testing.T) {
 	}
 }
 
-// TestAppendLimit checks that a sink keeps only a limited number of ids in memory, but still finds the ids of other
-// hours. It must reject new events of an hour with too many events.
+// A sink keeps only a limited number of ids in memory, but must still find the ids of other hours. It must reject new
+// events of an hour with too many events.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {

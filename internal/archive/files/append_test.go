@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// changes returns rows for events of one hour, whose strings do not compress well.
+// The strings in changes do not compress well, so that the files are large.
 func changes(first, n int) [][]any {
 	var all []event.Event
 	for i := first; i < first+n; i++ {
@@ -35,8 +35,8 @@ func changes(first, n int) [][]any {
 	return table.EventRows(table.Events, "east", table.Place(all, noon))
 }
 
-// TestAppendCrash truncates a CSV file at every byte of the last request, as a crash could. Then the request is
-// repeated with additional events.
+// TestAppendCrash truncates a CSV file at every byte of the last request, as a crash could. Then it repeats the request
+// with additional events.
 func TestAppendCrash(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events/cluster=east/date=2026-03-01/events-12.csv")
@@ -90,8 +90,8 @@ func TestAppendCrash(t *testing.T) {
 	}
 }
 
-// TestAppendOlder checks that rows are added to an hour with files from an earlier version. One file is larger than the
-// current limit, and in another file a column is missing.
+// TestAppendOlder adds rows to files from an earlier version. One file is larger than the current limit, and another
+// file has one column less.
 func TestAppendOlder(t *testing.T) {
 	large := changes(0, 3000)
 	older := table.Events
@@ -133,8 +133,8 @@ func TestAppendOlder(t *testing.T) {
 	}
 }
 
-// FuzzAppend adds a row to an arbitrary CSV file with the right header. The row must be added once, after all complete
-// rows, or the file must stay unchanged.
+// A row that is added to any CSV file with the right header must be there once, after all complete rows, or the file
+// must not change.
 func FuzzAppend(f *testing.F) {
 	var header bytes.Buffer
 	check(f, files.Write(&header, "csv", table.Events, nil))

@@ -14,22 +14,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The chain of a cluster is stored in CSV files, each with the entries of about a week:
+// The hash chain of a cluster is stored in CSV files, each with the entries of about a week:
 //
 //	chain/cluster=east/chain-0000000257.csv
 //
 // The number is the sequence number of the first entry. If several programs append an entry with the same number, they
-// write the same file, so only one of them succeeds.
+// write the same file, so only one write succeeds.
 
 // chainLength is the number of entries in a full file.
 const chainLength = 256
 
-// chainFile returns the file of a chain whose first entry has the given sequence number.
 func chainFile(cluster string, first int64) file {
 	return file{formats[0], table.Chain, path.Join(table.Chain.Name, clusterFolder(cluster), fmt.Sprintf("%s-%010d.csv", table.Chain.Name, first))}
 }
 
-// chainFiles returns the files of a chain, sorted by sequence number.
+// chainFiles returns the files of a chain in the order of their sequence numbers.
 func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err error) {
 	found, err := find(ctx, s, path.Join(table.Chain.Name, clusterFolder(cluster)), false)
 	for _, f := range found {
@@ -41,10 +40,10 @@ func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err
 	return all, err
 }
 
-// SignWith sets the key that signs the chain. Without a key there is no chain.
+// SignWith sets the key that signs the chain. A sink without a key keeps no chain.
 func (s *Sink) SignWith(signer *chain.Signer) { s.signer = signer }
 
-// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
+// Head returns the last entry in a cluster's chain, or the zero entry if the chain is empty.
 func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	last, _, _, err := s.tail(ctx, cluster)
 	return last, err
@@ -99,7 +98,7 @@ func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry)
 	return nil, errChanged
 }
 
-// unsigned returns an error if a chain has entries. Without a key, the chain cannot be extended.
+// unsigned returns an error if a chain has entries. It is called without a key, which cannot extend the chain.
 func unsigned(cluster string, last table.Entry) error {
 	if last.Sequence == 0 {
 		return nil
@@ -107,8 +106,7 @@ func unsigned(cluster string, last table.Entry) error {
 	return fmt.Errorf("cluster %s: %w", cluster, chain.ErrKey)
 }
 
-// extendChain writes entries to the last file or to a new file. It returns errChanged if another program has appended
-// entries.
+// extendChain returns errChanged if another program has appended entries.
 func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known [][]any, entries []table.Entry) error {
 	if len(known) == 0 || len(known) >= chainLength {
 		f, known = chainFile(cluster, entries[0].Sequence), nil
@@ -128,7 +126,7 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the filed hours of a cluster. It omits hours with an entry in except.
+// adopt returns entries for the filed hours of a cluster, except the hours with an entry in except.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any
@@ -150,11 +148,10 @@ func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) 
 	return chain.Adopt(cluster, filed, read)
 }
 
-// reader returns a reader for the files of one format.
 func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
 
-// linkHour appends the entry for an hour. It computes the entry from the rows in the first format. replaced is set if h
-// contains all rows of the hour.
+// linkHour appends the entry for an hour, computed from the rows in the first format. replaced is set if h contains all
+// rows of the hour.
 func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
 	rows := make(map[string][][]any)
 	for _, t := range table.Chained {
@@ -177,8 +174,8 @@ func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (tabl
 	return entries[0], nil
 }
 
-// linkSums appends the entry for the sums of a month after hours were pruned. If the chain already has such an entry,
-// it appends another one only if again is set.
+// linkSums appends the entry for the monthly sums after hours were pruned. A second entry for the same month is
+// appended only if again is set.
 func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
 	entries, err := s.reader(as).Entries(ctx, cluster)
 	if err != nil {
@@ -199,7 +196,7 @@ func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month ti
 	return err
 }
 
-// lasts reports whether the last entry for an hour has the same content.
+// lasts reports whether the chain's last entry for the hour has the same content as e.
 func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	entries, err := s.reader(s.formats[0]).Entries(ctx, e.Cluster)
 	if err != nil {
@@ -210,14 +207,13 @@ func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	return last.Rows == e.Rows && last.Manifest == e.Manifest && last.State == e.State, nil
 }
 
-// chained reads the rows of a cluster for its chain.
+// chained gives [chain.Archive] access to one cluster.
 type chained struct {
 	ctx     context.Context
 	reader  *Reader
 	cluster string
 }
 
-// Rows implements [chain.Archive].
 func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	if !from.IsZero() {
 		return c.reader.Between(c.ctx, t, c.cluster, from, until)
@@ -306,7 +302,7 @@ func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, fro
 	return all, nil
 }
 
-// decode returns the rows of a file. It returns no rows if the file is missing.
+// decode returns no rows if the file is missing.
 func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	in, _, err := r.storage.open(ctx, f.name, "")
 	if err != nil || in == nil {
@@ -338,5 +334,5 @@ func (r *Reader) Formats(ctx context.Context) (all []*Reader, err error) {
 	return all, nil
 }
 
-// Format returns the name of the format.
+// Format returns the name of the file format.
 func (r *Reader) Format() string { return r.format.name }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawFolder reads and changes CSV files without this package.
+// rawFolder reads and changes CSV files without the code of this package.
 type rawFolder struct {
 	*testing.T
 	dir string
@@ -45,7 +45,6 @@ func (r rawFolder) Replace(of table.Table, rows [][]string) {
 	}
 }
 
-// TestChain runs the acceptance test for chains.
 func TestChain(t *testing.T) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		dir := t.TempDir()
@@ -58,7 +57,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// TestChainBucket checks the chain in a bucket to which several programs write at the same time.
+// Several programs write to the bucket of TestChainBucket at the same time.
 func TestChainBucket(t *testing.T) {
 	s := newS3(t)
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return s.open(t) }, func() chain.Source {
@@ -68,7 +67,7 @@ func TestChainBucket(t *testing.T) {
 	})
 }
 
-// TestChainFiles checks that a chain continues in another file, and that a missing file is detected.
+// A chain must continue in another file when one is full, and a missing file must be detected.
 func TestChainFiles(t *testing.T) {
 	dir, keys := t.TempDir(), t.TempDir()
 	s := open(t, dir)
@@ -96,8 +95,7 @@ func TestChainFiles(t *testing.T) {
 	}
 }
 
-// TestChainPlaces checks that valid files in a wrong folder are detected. Readers derive the cluster and the day from
-// the names of folders.
+// Readers derive the cluster and the day from the names of folders, so a valid file in a wrong folder must be detected.
 func TestChainPlaces(t *testing.T) {
 	for name, change := range map[string]func(move func(from, to string)){
 		"nothing": func(func(from, to string)) {},

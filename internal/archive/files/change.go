@@ -17,10 +17,10 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts limits how often the program tries to write a file or an hour while other programs change it.
+// attempts limits how often a write is repeated because other programs change the same file or hour.
 const attempts = 20
 
-// change replaces the rows of an hour in a table. The function rows returns the new rows.
+// In a change, rows returns the new rows of an hour from the old rows.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any
@@ -28,16 +28,15 @@ type change struct {
 
 type filing struct {
 	*table.Hour
-	changes []change
-	// replaced is set if all rows of the hour are replaced.
+	changes  []change
 	replaced bool
 	// chained is set if the chain may need an entry for the hour. linked is this entry after it was appended.
 	chained bool
 	linked  table.Entry
 }
 
-// Replace files an hour. It removes the row of the hour from the manifest first, and writes it last. An hour in the
-// manifest is thus complete, even after a crash.
+// Replace replaces the rows of an hour. It removes the hour from the manifest first, and adds it last, so that an hour
+// in the manifest is complete even after a crash.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	changes := []change{{table.Hours, none}, {table.Corrections, none}}
@@ -47,7 +46,7 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, changes: changes, replaced: true, chained: true})
 }
 
-// Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
+// Correct adds corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	filed, err := s.hour(ctx, s.first(table.Hours, h.Cluster, h.Start), h.Start)
 	if err != nil {
@@ -65,8 +64,8 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes changes in the given order. In a shared bucket, two programs may file different data for an hour at the
-// same time, so apply then checks that no change was overwritten. The program that finishes last repeats its changes.
+// apply makes the changes in order. Two programs that share a bucket may file different rows for an hour at the same
+// time. So apply then checks that no change was overwritten, and the program that finishes last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
 		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {
@@ -88,8 +87,8 @@ func (s *Sink) apply(ctx context.Context, h *filing) error {
 	return errContended
 }
 
-// changeAll makes changes, and returns the tags of the files. It appends the entry to the chain before it writes the
-// manifest. An hour in the manifest thus has an entry.
+// changeAll appends the entry to the chain before it writes the manifest, so that every hour in the manifest has an
+// entry. It returns the new tags of the files.
 func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string, err error) {
 	tags = make(map[string]string)
 	for n, as := range s.formats {
@@ -110,7 +109,6 @@ func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string
 	return tags, nil
 }
 
-// update changes the rows of an hour in a file, and returns the new tag of the file.
 func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(old [][]any) [][]any) (string, error) {
 	return s.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		n := len(all)
@@ -129,8 +127,8 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite changes the rows of a file, and returns its new tag. It tries again if another program changed the file. It
-// does not write the file if change returns errUnchanged.
+// rewrite repeats the change of a file if another program changed the file, and returns its new tag. It does not write
+// the file if change returns errUnchanged.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
 		rows, tag, err := s.read(ctx, f, "")
@@ -157,7 +155,7 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files still contain the rows of this program, and whether the last entry of the hour
+// kept reports whether the files still contain the rows of this program, and whether the hour's last entry in the chain
 // matches. It reads a file only if its tag has changed.
 func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
 	if h.linked.Sequence > 0 {
@@ -184,7 +182,6 @@ func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (boo
 	return true, nil
 }
 
-// same reports whether rows have the same values.
 func same(a, b [][]any) bool {
 	return slices.EqualFunc(a, b, func(a, b []any) bool {
 		return slices.EqualFunc(a, b, func(a, b any) bool { return table.Format(a) == table.Format(b) })

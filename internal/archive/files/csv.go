@@ -34,7 +34,6 @@ func writeRows(out *csv.Writer, rows [][]any) error {
 	return out.Error()
 }
 
-// csvFile reads a CSV file after its header.
 type csvFile struct {
 	*csv.Reader
 	table table.Table
@@ -55,7 +54,7 @@ func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
 
 func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
 
-// written returns the table with the columns that the file has. A file from an earlier version may have fewer columns.
+// written returns the table with the columns in the file. A file from an earlier version may have fewer columns.
 func written(t table.Table, head []string) table.Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
 	return t
@@ -92,14 +91,13 @@ func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
 	}
 }
 
-// csvColumn describes a column of a table in a file.
 type csvColumn struct {
 	table.Column
 	place int // -1 if the file is older than the column
 	texts map[string]string
 }
 
-// cell returns a value of the column. Equal strings share memory. The rest of the line is not kept in memory.
+// Equal strings from cell share memory. A cell does not keep the rest of its line in memory.
 func (c csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil

@@ -9,23 +9,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Write writes rows in a format, as files of earlier versions.
+// Write writes rows as an earlier version did.
 func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	return formats[i].write(w, t, rows)
 }
 
-// ErrStopped is the error that a stopped sink returns.
 var ErrStopped = errors.New("the program is stopped")
 
-// Stopping returns a sink that stops before the given change of its files.
 func Stopping(s *Sink, changes int) *Sink {
 	stopped := *s
 	stopped.storage = &stopping{s.storage, changes}
 	return &stopped
 }
 
-// Stopping returns a sink that stops before the given change of its files.
 func (s *Serials) Stopping(changes int) *Serials {
 	at, manifest := &stopping{s.storage, changes}, *s.manifest
 	manifest.storage = below{at, "_gpuledger"}
@@ -59,10 +56,8 @@ func (s *stopping) remove(ctx context.Context, name string) error {
 	return s.storage.remove(ctx, name)
 }
 
-// LimitIDs sets the number of ids that a sink keeps in memory.
 func (s *Sink) LimitIDs(n int) { s.index.limit = n }
 
-// KnownIDs returns the number of ids in memory.
 func (s *Sink) KnownIDs() (n int) {
 	for _, h := range s.index.hours {
 		n += len(h.ids)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the row of an hour in the manifest. It returns zero if a format does not contain the hour.
+// Filed returns the row of an hour in the manifest. It returns zero if one of the formats does not contain the hour.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,7 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster. It considers the hours from one time up to,
-// but not including, another.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins at or after from, and before until.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -50,7 +49,7 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 	return nil, nil
 }
 
-// Clusters returns the first and last hour that are filed for each cluster since a moment.
+// Clusters returns the first and last filed hour of each cluster since a time.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	folders, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -86,7 +85,6 @@ func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]strin
 	return clusters, nil
 }
 
-// daysIn returns the days that have a folder in the folder of a cluster.
 func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days []time.Time, err error) {
 	folders, err := find(ctx, s, path.Join(t.Name, folder), true)
 	for _, f := range folders {
@@ -97,7 +95,6 @@ func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days 
 	return days, err
 }
 
-// span returns the first and last hour that are filed for a cluster since a moment.
 func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
 	days, err := daysIn(ctx, s.storage, table.Hours, folder)
 	if err != nil {
@@ -120,7 +117,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except those of the given clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -146,7 +143,7 @@ func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (
 	return found, nil
 }
 
-// seen returns the GPUs of a cluster that were scraped in an hour. It decodes only the columns that it needs.
+// seen decodes only the columns that it needs.
 func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []table.Seen, err error) {
 	f := s.first(table.GPUHours, cluster, hour)
 	in, _, err := s.storage.open(ctx, f.name, "")
@@ -167,8 +164,8 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 }
 
 // Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only rows in a bucket,
-// because several programs can share a bucket. If two programs file different data for an hour and are killed before
-// their last check, rows of both programs may be left. Corrections are not part of the digest.
+// because several programs can share a bucket. If two programs file different rows for an hour, and are killed before
+// their last check, rows of both may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil
@@ -190,8 +187,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the charges and the corrections of an hour. A crash can leave corrections with a later revision than
-// the manifest. Charges ignores them.
+// Charges returns the charges and the corrections of an hour. It ignores corrections with a later revision than the
+// manifest, which a crash can leave.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -18,22 +18,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The cluster and the hour are the first columns of every table. The revision follows in the table of corrections.
+// The cluster and the hour are the first columns of every table. In the table of corrections, the revision follows.
 const (
 	hourColumn     = 1
 	revisionColumn = 2
 )
 
-// Sink files the archive in a folder or a bucket.
+// Sink writes the archive to a folder or a bucket.
 type Sink struct {
 	storage storage
 	formats []format
-	shared  bool // other programs may write to the same files
+	shared  bool // other programs may also write the files
 	index   index
 	signer  *chain.Signer // nil if there is no chain
 }
 
-// newSink returns a sink that writes every table in each format.
 func newSink(s storage, formats []format, shared bool) *Sink {
 	return &Sink{storage: s, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
 }
@@ -41,18 +40,16 @@ func newSink(s storage, formats []format, shared bool) *Sink {
 // Close closes the folder or bucket.
 func (s *Sink) Close() error { return s.storage.Close() }
 
-// first returns a table's file for a day in the first format.
 func (s *Sink) first(t table.Table, cluster string, day time.Time) file {
 	return dayFile(s.formats[0], t, cluster, day)
 }
 
-// hour returns the rows of an hour in a file.
 func (s *Sink) hour(ctx context.Context, f file, hour time.Time) ([][]any, error) {
 	rows, err := s.rows(ctx, f)
 	return of(rows, hour), err
 }
 
-// rows returns the rows of a file. It returns no rows if the file is missing. Errors name the file.
+// rows returns no rows if the file is missing.
 func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	rows, _, err := s.read(ctx, f, "")
 	if err != nil {
@@ -71,8 +68,7 @@ func of(rows [][]any, hour time.Time) [][]any {
 	return all
 }
 
-// read returns the rows and the tag of a file. It returns no rows if the file is missing, or if its tag is still the
-// known one.
+// read returns no rows if the file is missing, or if its tag equals known.
 func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
 	in, tag, err := s.storage.open(ctx, f.name, known)
 	if err != nil || in == nil {
@@ -83,20 +79,17 @@ func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, ta
 	return rows, tag, err
 }
 
-// dayFile returns the file of a day.
 func dayFile(as format, t table.Table, cluster string, day time.Time) file {
 	return file{as, t, path.Join(dayFolder(t, cluster, day), t.Name+"."+as.name)}
 }
 
-// dayFolder returns the name of the folder of a day.
 func dayFolder(t table.Table, cluster string, hour time.Time) string {
 	return path.Join(t.Name, clusterFolder(cluster), "date="+hour.UTC().Format(time.DateOnly))
 }
 
-// clusterFolder returns the name of the folder of a cluster.
 func clusterFolder(cluster string) string { return "cluster=" + url.PathEscape(cluster) }
 
-// byHour sorts rows by hour. Rows of an hour keep their order.
+// byHour keeps the order of the rows of each hour.
 func byHour(rows [][]any) {
 	slices.SortStableFunc(rows, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
 }

@@ -34,7 +34,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// TestAppend checks that a sink can add events to a folder while another sink files hours in it.
+// In TestAppend another sink has the folder open to file hours.
 func TestAppend(t *testing.T) {
 	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
@@ -81,7 +81,6 @@ func open(t *testing.T, path string, formats ...string) *files.Sink {
 
 var check = fatal.If
 
-// tree returns the content of all files below a folder, by path.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -97,7 +96,6 @@ func tree(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// TestFiles checks the files of two hours.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -111,7 +109,6 @@ func TestFiles(t *testing.T) {
 	golden.Check(t, "files.txt", text.Bytes())
 }
 
-// TestLock checks that two processes cannot write to one folder.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
@@ -120,7 +117,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestOtherColumns checks that a file with the columns of another version stays unchanged.
+// A file with the columns of another version must not change.
 func TestOtherColumns(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -135,8 +132,8 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// TestOlder checks that files from earlier versions, in which some columns are missing, can be read, and that these
-// columns are added when another hour is filed.
+// Files from earlier versions have fewer columns. They can be read, and get the missing columns when another hour is
+// filed.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
@@ -197,8 +194,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that a damaged file causes no panic, and that a truncated Parquet file causes an error and is not
-// replaced.
+// A damaged file must not cause a panic. A truncated Parquet file must cause an error and stay unchanged.
 func TestDamaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -230,8 +226,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestFormats checks that the files of one format do not depend on other formats, and that an hour counts as filed only
-// if it is filed in all formats.
+// The files of one format must not depend on other formats. An hour counts as filed only if all formats contain it.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")

@@ -18,13 +18,13 @@ import (
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
 // Other users have no access to folders and files with these modes, because the archive contains the names of people
-// and their use of GPUs. The umask of the process applies, too.
+// and their use of GPUs. The umask of the process also applies.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
 )
 
-// folder is a local folder, locked by this process.
+// folder is a local folder that this process has locked.
 type folder struct {
 	path string
 	lock *os.File
@@ -33,8 +33,8 @@ type folder struct {
 // present is the tag of every existing file. One tag is enough, because only this process changes the folder.
 const present = "present"
 
-// Open returns a sink that files in a local folder. It creates a missing folder, and locks the folder against other
-// processes. It writes every table in each of the formats.
+// Open returns a sink in a local folder. It creates a missing folder, and locks the folder against other processes. The
+// sink writes every table in each of the formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
 // OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock, so another sink can file hours in
@@ -62,10 +62,8 @@ func open(path string, names []string, lockName string) (*Sink, error) {
 	return newSink(&folder{path, lock}, formats, false), nil
 }
 
-// Close unlocks the folder.
 func (f *folder) Close() error { return f.lock.Close() }
 
-// open ignores the known tag, because all files have the same tag.
 func (f *folder) open(_ context.Context, name, _ string) (content, string, error) {
 	file, err := os.Open(filepath.Join(f.path, name))
 	switch {
@@ -79,7 +77,6 @@ func (f *folder) open(_ context.Context, name, _ string) (content, string, error
 
 type localFile struct{ *os.File }
 
-// Size returns the size of the file.
 func (f localFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -103,7 +100,7 @@ func (f *folder) list(ctx context.Context, of listing, each func(info)) error {
 	return nil
 }
 
-// entries returns the files and folders in a folder. It follows links.
+// entries follows links.
 func (f *folder) entries(name string) (all []info, err error) {
 	entries, err := os.ReadDir(filepath.Join(f.path, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +120,7 @@ func (f *folder) entries(name string) (all []info, err error) {
 	return all, nil
 }
 
-// remove removes a file, and the folders that become empty.
+// remove also removes the folders that become empty.
 func (f *folder) remove(_ context.Context, name string) error {
 	if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -152,7 +149,7 @@ func (f *folder) write(_ context.Context, name string, data []byte, _ string) (s
 	return present, sync(dir)
 }
 
-// create writes a durable file.
+// create flushes the file to disk.
 func create(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
 	if err != nil {

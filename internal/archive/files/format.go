@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// format is a file format. The values of rows have the types in [table.Table].
+// The values of rows have the types in [table.Table].
 type format struct {
 	name  string // also used as the extension of the files
 	write func(w io.Writer, t table.Table, rows [][]any) error
@@ -20,21 +20,17 @@ type format struct {
 
 var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, openParquet}}
 
-// decoder reads a file of a table.
 type decoder interface {
 	// current reports whether the file has exactly the columns of the table. Columns that a later version added may be
 	// missing.
 	current() bool
-	// scan calls the function each for every row, with the values of some columns. If the file is older than a
-	// column, its values are empty. The row is valid only during the call.
+	// scan calls each for every row, with the values of the given columns. The values are empty if the file is older
+	// than the column. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
 var (
-	// errColumns is the error for a file whose columns differ from the columns that this version
-	// writes.
 	errColumns = errors.New("the columns of the file differ from the columns of this gpuledger-archive version: move the file away, to file its day again")
-	// errMissing is the error for a file without a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 )
 
@@ -47,7 +43,7 @@ func Formats() []string {
 	return all
 }
 
-// CheckFormats returns an error if a format is unknown. The error names the flag.
+// CheckFormats returns an error, which contains the flag, if a format is unknown.
 func CheckFormats(flag string, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Formats(), name) {
@@ -57,7 +53,7 @@ func CheckFormats(flag string, names []string) error {
 	return nil
 }
 
-// formatOf returns the format that the extension of a file names.
+// formatOf finds the format by the extension of a file.
 func formatOf(name string) (format, bool) {
 	i := slices.IndexFunc(formats, func(f format) bool { return strings.HasSuffix(name, "."+f.name) })
 	if i < 0 {
@@ -80,21 +76,18 @@ func choose(names []string) (chosen []format, err error) {
 	return chosen, nil
 }
 
-// file identifies a file with rows of a table.
 type file struct {
 	format
 	table table.Table
 	name  string
 }
 
-// encode returns the content of a file that contains the rows.
 func (f file) encode(rows [][]any) ([]byte, error) {
 	var data bytes.Buffer
 	err := f.write(&data, f.table, rows)
 	return data.Bytes(), err
 }
 
-// scan calls the function each for every row, with the values of some columns.
 func (f file) scan(in content, columns []string, each func(row []table.Cell)) error {
 	d, err := f.open(in, f.table)
 	if err != nil {
@@ -103,7 +96,7 @@ func (f file) scan(in content, columns []string, each func(row []table.Cell)) er
 	return d.scan(columns, each)
 }
 
-// decode returns the rows of a file with the columns that this version writes.
+// decode returns the rows with the columns that this version writes.
 func (f file) decode(in content) (rows [][]any, err error) {
 	defer recovered(&err)
 	d, err := f.open(in, f.table)
@@ -116,7 +109,7 @@ func (f file) decode(in content) (rows [][]any, err error) {
 	return f.rows(d)
 }
 
-// rows returns all rows of a file. Equal strings in successive rows share memory.
+// In the result of rows, equal strings in successive rows share memory.
 func (f file) rows(d decoder) (rows [][]any, err error) {
 	columns := f.table.Columns
 	last := make([]any, len(columns))

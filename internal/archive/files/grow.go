@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// grow adds rows to the end of a CSV file for an hour. A file with fewer columns, from an earlier version, does not
-// grow. Its rows are then written to a new file.
+// grow extends the CSV file of an hour. If the file is from an earlier version and has fewer columns, the rows are
+// written to a new file.
 func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	if known.end < 0 {
 		if err := f.load(hour, known); err != nil {
@@ -72,7 +72,6 @@ func extend(path string, end int64, data []byte) error {
 	return file.Sync()
 }
 
-// load reads the ids in the CSV files of an hour, and finds the end of the last file.
 func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	for {
 		part := hour.part(known.parts)
@@ -91,8 +90,8 @@ func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	}
 }
 
-// scan adds the ids in a CSV file. It returns the end of the last complete row, and whether the file has all columns of
-// the table.
+// scan adds the ids in a CSV file to known. It returns the end of the last complete row, and whether the file has all
+// columns of the table.
 func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err error) {
 	file, err := os.Open(filepath.Join(f.path, part.name))
 	if err != nil {
@@ -110,8 +109,8 @@ func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err err
 	return end, len(in.head) == len(part.table.Columns), err
 }
 
-// complete calls the function each for every complete row, and returns the end of the last one. A crash can cut the
-// last row, so that its line break or a quotation mark is missing.
+// complete calls each for every complete row, and returns the end of the last complete row. A crash can cut the last
+// row, so that its line break or a quotation mark is missing.
 func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
 	size, err := file.Size()
 	if err != nil {
@@ -130,7 +129,6 @@ func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, 
 	}
 }
 
-// endsLine reports whether a file ends with a line break.
 func endsLine(file io.ReaderAt, size int64) bool {
 	last := make([]byte, 1)
 	_, err := file.ReadAt(last, size-1)

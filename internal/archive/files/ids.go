@@ -11,14 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
-// maxIDs is the maximum number of ids in memory. Each id takes at most 40 bytes.
+// maxIDs limits the ids in memory. Each takes at most 40 bytes.
 const maxIDs = 1 << 20
 
 // ErrFull means that the ids of an hour do not fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new events are rejected"))
 
-// index keeps the ids of the hours that were used last. If rows are added to an hour that is not in the index, the
-// files of this hour are read.
+// index caches the ids of events in the hours that were used last. The ids of other hours are read from their files.
 type index struct {
 	limit int                 // upper limit for size
 	hours map[string]*hourIDs // ids by the name of the hour's first file
@@ -26,10 +25,9 @@ type index struct {
 	size  int // sum of the sizes of the hours
 }
 
-// id is the digest of an id.
+// id is the digest of an event's id.
 type id [16]byte
 
-// hourIDs keeps the ids in the files of an hour, so that the files need not be read again.
 type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // maximum number of ids
@@ -42,7 +40,6 @@ type hourIDs struct {
 	size int // size as included in index.size
 }
 
-// of returns the ids of an hour.
 func (x *index) of(name string) *hourIDs {
 	h := x.hours[name]
 	if h == nil {
@@ -54,17 +51,15 @@ func (x *index) of(name string) *hourIDs {
 	return h
 }
 
-// forget drops the ids of an hour. Its files are read again when the ids are needed.
 func (x *index) forget(name string) {
 	x.size -= x.hours[name].size
 	delete(x.hours, name)
 }
 
-// hourSize is the memory that an hour without ids needs, counted in ids.
+// hourSize is the memory for an hour without ids, in ids.
 const hourSize = 16
 
-// keep updates the size of the index after ids were added. If the index is too large, it drops the least recently used
-// hours.
+// keep updates the sizes after ids were added. If the index is too large, it drops the least recently used hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)
@@ -80,7 +75,7 @@ func (x *index) keep(name string) {
 	}
 }
 
-// digest returns the digest of an id. It ignores a carriage return before a line break, because CSV readers drop it.
+// digest ignores a carriage return before a line break, because CSV readers drop it.
 func digest(text string) id {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
 	return id(sum[:16])

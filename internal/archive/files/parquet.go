@@ -13,18 +13,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// tags contains the Parquet types of columns. Strings have a dictionary, because many of them repeat. Unknown times and
-// integers are null.
+// Strings have a dictionary in Parquet, because many of them repeat. Unknown times and integers are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds contains the physical types of columns. They are checked because a damaged file can contain other types. The
-// library would read such values from an invalid address.
+// kinds contains the physical types of columns. They are checked, because the library would read values of another
+// type, in a damaged file, from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
-// schemaOf returns the Parquet schema of a table. It is built from a struct, because the library sorts the columns of a
-// group by name.
+// schemaOf builds the schema from a struct, because the library sorts the columns of a group by name.
 func schemaOf(t table.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
@@ -34,7 +32,6 @@ func schemaOf(t table.Table) *parquet.Schema {
 	return parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
 }
 
-// batchSize is the number of rows that are written or read together.
 const batchSize = 100
 
 func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
@@ -74,7 +71,6 @@ func valueOf(value any, column int, as table.Type) parquet.Value {
 	return parquet.ByteArrayValue([]byte(value.(string))).Level(0, 0, column)
 }
 
-// parquetFile is an opened Parquet file.
 type parquetFile struct {
 	*parquet.File
 	table table.Table
@@ -90,7 +86,7 @@ func openParquet(in content, t table.Table) (d decoder, err error) {
 	return &parquetFile{opened, t}, err
 }
 
-// recovered converts a panic to an error. The library panics on some damaged files.
+// recovered converts a panic to an error, because the library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("invalid Parquet file: %v", p)
@@ -143,7 +139,7 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	return nil
 }
 
-// column returns a column of a group. It returns nil if the file is older than the column.
+// column returns nil if the file is older than the column.
 func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
 	of, err := f.table.Column(name)
 	if err != nil {
@@ -161,7 +157,6 @@ func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColum
 	}, nil
 }
 
-// parquetColumn reads the values of a column in sequence.
 type parquetColumn struct {
 	table.Column
 	pages  parquet.Pages
@@ -201,7 +196,6 @@ func (c *parquetColumn) next() (table.Cell, error) {
 	return table.Cell{Text: c.last}, nil
 }
 
-// fill reads the next values. At the end of a page, it continues with the next page.
 func (c *parquetColumn) fill() error {
 	c.begin, c.filled = 0, 0
 	if c.values == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the files of the days before a moment, which must be the start of a month. It first writes the sums of
-// the charges in these files, and a list of the hours that these sums include; readers then ignore other files of these
-// hours. Then it marks the rows of the manifest as pruned. Finally, it deletes the files. After a crash, Prune can be
+// Prune deletes the files of the days before a time, which must be the start of a month. It first writes the monthly
+// sums of the charges in these files, and a list of the hours in these sums; readers then ignore any other rows of
+// these hours. Then it marks the hours as pruned in the manifest, and deletes the files. After a crash, Prune can be
 // repeated. It calls done with the deleted rows of each table and month. A dry run only calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
@@ -30,7 +30,7 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// daysBefore returns days by cluster and month, for all folders of all tables. A day is returned once for each table.
+// daysBefore contains a day once for each table that has a folder for the day.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -53,14 +53,13 @@ func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.Clus
 	return found, nil
 }
 
-// pruning prunes a month of a cluster.
+// pruning deletes one month of one cluster.
 type pruning struct {
 	*Sink
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains the files of the manifest in which another program filed hours during the
-	// pruning.
+	// unpruned contains the manifest's files in which another program has filed hours since the pruning began.
 	unpruned map[string]bool
 }
 
@@ -91,7 +90,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 	return nil
 }
 
-// format writes the sums and the manifest of the month in one format. It returns the hours that were newly pruned.
+// format returns the hours that were newly pruned in one format.
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
 	filed := make(map[int64][]any) // rows of the manifest by Unix time
 	for _, day := range p.days {
@@ -120,7 +119,6 @@ func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time
 	return hours, nil
 }
 
-// addMonthly adds the hours that are not yet included in a monthly sum.
 func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
 	_, err := p.rewrite(ctx, dayFile(as, table.MonthlyCharges, p.cluster, p.month), func(rows [][]any) ([][]any, error) {
 		known, err := hoursOf(rows, p.month)
@@ -139,10 +137,10 @@ func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]a
 	return err
 }
 
-// hoursColumn is the index of the column in [table.MonthlyCharges] that lists the hours.
+// hoursColumn is the index of the column in [table.MonthlyCharges] that lists the hours in the sums.
 const hoursColumn = 2
 
-// hoursOf returns the hours that the sums include, in Unix seconds.
+// hoursOf returns the hours that are already in the monthly sums, in Unix seconds.
 func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	known, texts := make(map[int64]bool), make(map[any]bool)
 	for _, row := range rows {
@@ -161,7 +159,6 @@ func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	return known, nil
 }
 
-// sums adds up the charges and corrections of filed hours, except the hours in except.
 func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
 	models := make(map[string]string)
 	for _, day := range p.days {
@@ -185,15 +182,13 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 	return all.Rows(all.hours()), nil
 }
 
-// filedSums adds up the charges of filed hours.
 type filedSums struct {
 	*table.Sums
 	filed   map[int64][]any // rows of the manifest by Unix time
 	charged map[int64]int64 // number of charges by Unix time of the hour
 }
 
-// add adds charges, or corrections of charges. It omits corrections if the charges of their hour were removed, and
-// corrections that a crash left.
+// add omits corrections that a crash left, and corrections whose charges an administrator has removed.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()
@@ -210,7 +205,6 @@ func (s *filedSums) add(t table.Table, rows [][]any) {
 	}
 }
 
-// hours returns the hours that the sums include.
 func (s *filedSums) hours() (hours []time.Time) {
 	for at, row := range s.filed {
 		if !table.Unsummed(row, s.charged[at]) {
@@ -220,7 +214,7 @@ func (s *filedSums) hours() (hours []time.Time) {
 	return hours
 }
 
-// mark sets the state of the filed hours of a day.
+// mark sets the state of the filed hours of a day to pruned.
 func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
 	f := dayFile(as, table.Hours, p.cluster, day)
 	_, err := p.rewrite(ctx, f, func(rows [][]any) ([][]any, error) {
@@ -244,7 +238,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove deletes the files of a table. It stops at a day in which another program has filed hours.
+// remove stops at a day in which another program has filed hours.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {

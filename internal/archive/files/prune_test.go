@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// csvRows returns the rows of a table in the CSV files of a folder.
 func csvRows(t *testing.T, dir string) sinktest.Rows {
 	return func(of table.Table) (all [][]string) {
 		err := filepath.WalkDir(filepath.Join(dir, of.Name), func(path string, d os.DirEntry, err error) error {
@@ -48,7 +47,6 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// bucketSink returns a sink that writes CSV files to a new bucket, and a function that reads the rows in it.
 func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	s := newS3(t)
 	c := s.config()
@@ -69,7 +67,7 @@ func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	}
 }
 
-// TestPruneBucket prunes a bucket, which several programs can share.
+// Several programs can share a bucket.
 func TestPruneBucket(t *testing.T) {
 	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
@@ -129,7 +127,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// TestPruneRemoved checks that hours whose files an administrator has removed are marked as pruned, but not added up.
+// Hours whose files an administrator has removed must be marked as pruned, and must not be in the sums.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -18,17 +18,17 @@ import (
 // Reader reads the files of an archive. It needs no lock, because files are replaced atomically.
 type Reader struct {
 	storage storage
-	place   string // folder or bucket, as in errors
+	place   string // folder or bucket, for errors
 	format  format
 }
 
-// Day identifies a day of a cluster, in UTC.
+// Day is a day of a cluster, in UTC.
 type Day struct {
 	Cluster string
 	Date    time.Time
 }
 
-// File identifies the file that contains the rows of a table for a day.
+// File is the file with the rows of a table for one day.
 type File struct {
 	Table table.Table
 	Day
@@ -37,8 +37,7 @@ type File struct {
 // Of returns the file of a table.
 func (d Day) Of(t table.Table) File { return File{t, d} }
 
-// OpenReader opens an archive in a local folder for reading. It reads Parquet files if there are any,
-// and CSV files otherwise.
+// OpenReader opens an archive in a local folder for reading. If there are Parquet files, it ignores CSV files.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -46,8 +45,8 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	return newReader(ctx, &folder{path: path}, path)
 }
 
-// OpenBucket opens an archive in a bucket of an S3-compatible store for reading. It needs permission to list the bucket
-// and to read objects. Errors name the flag that sets the URL.
+// OpenBucket opens an archive in an S3-compatible store for reading. It needs permission to list the bucket and to read
+// objects. Errors contain the flag that sets the URL.
 func OpenBucket(ctx context.Context, c S3, flag string) (*Reader, error) {
 	b, err := newBucket(c, flag)
 	if err != nil {
@@ -88,7 +87,7 @@ func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Days returns the days for which the manifest has a file, sorted by time.
+// Days returns the days in the manifest, sorted by time.
 func (r *Reader) Days(ctx context.Context) (days []Day, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {
@@ -122,7 +121,7 @@ func dayOf(name string) (day Day, err error) {
 	return day, err
 }
 
-// clusterOf returns the cluster of a folder. It accepts only one encoding of a name, so that no cluster is read twice.
+// clusterOf accepts only one encoding of a cluster's name, so that no cluster is read twice.
 func clusterOf(folder string) (string, error) {
 	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
 	if err == nil && clusterFolder(cluster) != folder {
@@ -131,8 +130,8 @@ func clusterOf(folder string) (string, error) {
 	return cluster, err
 }
 
-// Read calls the function each for every row of a day, with the values of some columns. The row is valid only
-// during the call. A missing file has no rows.
+// Read calls each for every row of a file, with the values of the given columns. The row is valid only during the call.
+// A missing file has no rows.
 func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(row []table.Cell)) error {
 	f := dayFile(r.format, of.Table, of.Cluster, of.Date)
 	in, _, err := r.storage.open(ctx, f.name, "")
@@ -146,8 +145,7 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache reads a bucket. It keeps the list and the content of the manifest's files in memory, because every query reads
-// them.
+// cache keeps the list and the content of the manifest's files in memory, because every query reads them.
 type cache struct {
 	storage
 	place  string

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// readings returns the digests and the serial numbers of all hours that a reader finds.
 func readings(t *testing.T, r *files.Reader) (all []string) {
 	t.Helper()
 	days, err := r.Days(t.Context())
@@ -29,8 +28,8 @@ func readings(t *testing.T, r *files.Reader) (all []string) {
 	return all
 }
 
-// TestReader checks that a reader finds the same hours in a folder, a folder of links and a bucket, in each format. A
-// bucket must be listed once, and the files of its manifest must be read once.
+// A reader must find the same hours in a folder, a folder of links and a bucket, in each format. It must list a bucket
+// once, and read the files of the manifest once.
 func TestReader(t *testing.T) {
 	first, second := hour(noon, 7), hour(noon.AddDate(0, 0, 1), 5)
 	var want []string
@@ -81,9 +80,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStray checks that a reader ignores other files among the archive's files. It also checks two errors about a
-// folder: an invalid date, and the name of a cluster in another encoding. Without the second error, the days of this
-// cluster would be read twice.
+// A reader must ignore other files in the archive. It must reject an invalid date, and the name of a cluster in another
+// encoding; the days of this cluster would otherwise be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -12,22 +12,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// renaming renames a cluster in all files.
 type renaming struct {
 	*Sink
 	from, to string
-	started  bool // whether an interrupted run may have written hours
+	started  bool // set if an interrupted run may have written hours
 	// last and sums contain the last entry for each hour and each month in the chain of the old name.
 	last, sums map[int64]table.Entry
 	// before contains the monthly sums under the old name.
 	before map[int64][][]any
-	// moves contains the hours of the current day.
-	moves map[int64]chain.Move
+	moves  map[int64]chain.Move
 }
 
 // RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. For each day,
 // it writes the files under the new name, with the manifest last, and then deletes the old files. Until RenameCluster
-// has finished, hours may exist under both names. A marker file records the renaming, so the call can be repeated
+// has finished, hours may exist under both names. A marker file records the renaming, so that the call can be repeated
 // after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
@@ -77,7 +75,7 @@ func (r *renaming) start(ctx context.Context, mark string, days []time.Time) err
 	return err
 }
 
-// days returns the days with rows of the cluster in any table. Monthly sums are on the first day of their month.
+// days returns the days with rows in any table. Monthly sums are on the first day of their month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
 		found, err := daysIn(ctx, r.storage, t, clusterFolder(r.from))
@@ -90,7 +88,6 @@ func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	return slices.CompactFunc(days, time.Time.Equal), nil
 }
 
-// check returns an error if both clusters contain the same hour.
 func (r *renaming) check(ctx context.Context, day time.Time) error {
 	for _, as := range formats {
 		rows, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
@@ -110,7 +107,7 @@ func (r *renaming) check(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// day renames a day, and returns the number of its hours.
+// day renames one day, and returns the number of hours.
 func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error) {
 	r.moves = make(map[int64]chain.Move)
 	for _, as := range formats {
@@ -142,8 +139,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. A crash can leave rows of hours that are
-// missing from the manifest; format ignores them.
+// format writes the hours of a day and the sums of a month under the new name. It ignores rows of hours that are
+// missing from the manifest, which a crash can leave.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -209,8 +206,8 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	return err
 }
 
-// events adds the events of a day under the new name, in the formats of the existing files. It skips events that the
-// new name already has.
+// events adds the events of a day under the new name, in the formats of the existing files. It skips events that are
+// already there.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
 	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {
@@ -234,7 +231,7 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 	return nil
 }
 
-// readChain reads the chain of the old name. If the chain is empty, it first appends entries for the filed hours.
+// readChain reads the chain of the old name. An empty chain first gets entries for the filed hours.
 func (r *renaming) readChain(ctx context.Context) error {
 	if _, err := r.link(ctx, r.from); err != nil {
 		return err
@@ -245,8 +242,8 @@ func (r *renaming) readChain(ctx context.Context) error {
 	return err
 }
 
-// linkDay appends entries for the hours of the current day to the chains of both names. This must happen before the old
-// files are deleted. It omits hours with an entry from an interrupted run.
+// linkDay records the renamed hours of the current day in the chains of both names. This must happen before the old
+// files are deleted. It skips hours that an interrupted run has recorded.
 func (r *renaming) linkDay(ctx context.Context) error {
 	var old, renamed []table.Entry
 	for _, at := range slices.Sorted(maps.Keys(r.moves)) {
@@ -260,7 +257,6 @@ func (r *renaming) linkDay(ctx context.Context) error {
 	return r.linkBoth(ctx, old, renamed)
 }
 
-// linkMonths appends entries for the monthly sums to the chains of both names.
 func (r *renaming) linkMonths(ctx context.Context) error {
 	var old, renamed []table.Entry
 	none := chain.Sums(r.from, time.Time{}, nil, nil)
@@ -279,8 +275,8 @@ func (r *renaming) linkMonths(ctx context.Context) error {
 	return r.linkBoth(ctx, old, renamed)
 }
 
-// readSums returns the entry for the sums of a month under the new name. It reads the first format that contains pruned
-// hours.
+// readSums computes the chain entry for the monthly sums under the new name. It reads the first format that contains
+// pruned hours.
 func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry, err error) {
 	for _, as := range append(slices.Clone(r.formats), formats...) {
 		e, err = chain.ReadSums(r.to, month, chained{ctx, r.reader(as), r.to})
@@ -291,7 +287,6 @@ func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry
 	return e, nil
 }
 
-// linkBoth appends entries to the chains of both names. It does nothing if there are no entries.
 func (r *renaming) linkBoth(ctx context.Context, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil

@@ -20,12 +20,11 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestRenameBucket renames a cluster in a bucket, which several programs can share.
 func TestRenameBucket(t *testing.T) {
 	sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestRenameStops stops the renaming of a cluster before each change of its files, and then repeats it.
+// TestRenameStops stops the renaming before each change of a file, and then repeats it.
 func TestRenameStops(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

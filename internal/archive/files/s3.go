@@ -42,25 +42,25 @@ func (c *S3) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Layout, "s3.layout", LayoutTables, LayoutHelp)
 }
 
-// RegisterStore adds the flags of the store, but not of the files in it.
+// RegisterStore adds the flags of the store, without the flags for the files in it.
 func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
 	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is the variable AWS_REGION, or the region that the store reports")
 	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
 }
 
-// requestTimeout is the timeout of a request to the store, including retries.
+// requestTimeout includes retries.
 const requestTimeout = 2 * time.Minute
 
-// bucket is a bucket in an S3-compatible store. The tag of a file is its ETag.
+// The tag of a file in a bucket is its ETag.
 type bucket struct {
 	client *minio.Core
 	bucket string
 	prefix string
 }
 
-// OpenS3 returns a sink that files in a bucket of an S3-compatible store. Several programs can use the bucket at the
-// same time. The store rejects a write if another program has changed the file.
+// OpenS3 returns a sink in a bucket of an S3-compatible store. Several programs can use the bucket at the same time,
+// because the store rejects a write to a file that another program has changed.
 func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	formats, err := choose(c.Formats)
 	if err != nil {
@@ -76,7 +76,7 @@ func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	return newSink(b, formats, true), nil
 }
 
-// Validate checks the flags, if a bucket is set.
+// Validate checks the flags if a bucket is set.
 func (c *S3) Validate() error {
 	if c.URL == "" {
 		return nil
@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket returns a bucket, and does not connect to it. Errors name the flag that sets the URL.
+// newBucket does not connect to the store. Errors contain the flag that sets the URL.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
@@ -125,7 +125,7 @@ func newBucket(c S3, flag string) (*bucket, error) {
 	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
-// parseURL parses the URL of a host. Errors do not contain the URL, because it may contain a password.
+// The errors of parseURL do not contain the URL, because it may contain a password.
 func parseURL(text string, schemes ...string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -134,8 +134,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials, the bucket, and whether the store supports conditional writes. The store must reject a
-// request to replace an object that does not exist.
+// probe checks the credentials, the bucket, and whether the store supports conditional writes: it must reject a request
+// to replace an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -159,7 +159,6 @@ func (b *bucket) probe(ctx context.Context) error {
 	return fmt.Errorf("test a conditional write to the bucket %s: %w", b.bucket, err)
 }
 
-// signed returns an error if there are no credentials.
 func (b *bucket) signed() error {
 	value, err := b.client.GetCreds()
 	if err == nil && value.AccessKeyID == "" {
@@ -168,10 +167,9 @@ func (b *bucket) signed() error {
 	return err
 }
 
-// Close does nothing.
 func (b *bucket) Close() error { return nil }
 
-// open reads the whole object. The object is small, because it contains only one day.
+// open reads the whole object, which is small because it contains only one day.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -240,10 +238,9 @@ func (b *bucket) write(ctx context.Context, name string, data []byte, tag string
 	return info.ETag, permanent.If(permanent.Status(status(err)), err)
 }
 
-// status returns the HTTP status of the response that caused an error, or 0 if there was no response.
+// status returns 0 if an error was not caused by a response.
 func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
 
-// missing reports whether an error means that the object does not exist.
 func missing(err error) bool {
 	return status(err) == http.StatusNotFound && minio.ToErrorResponse(err).Code != minio.NoSuchBucket
 }

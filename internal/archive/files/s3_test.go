@@ -25,13 +25,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// fakeS3 is an S3-compatible store with the bucket "assets".
 type fakeS3 struct {
 	mu      sync.Mutex
 	objects map[string]string // content by path, which includes the bucket
 	puts    int
 	written int // number of bytes in all writes
-	// fail returns the status with which a write fails without a change, or 0 if the write succeeds.
+	// fail returns the HTTP status with which a write fails without a change, or 0 if the write succeeds.
 	fail func(put int) int
 	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool
@@ -68,8 +67,7 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// joined returns the content of a body that is sent in chunks. Before each chunk, a line contains its size and
-// signature.
+// joined decodes the chunked body of a signed upload. A line before each chunk contains its size and signature.
 func joined(body []byte) (content []byte, err error) {
 	for {
 		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
@@ -130,7 +128,6 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list writes the folders and files with a prefix. If deep is set, it writes all files below the prefix instead.
 func (s *fakeS3) list(w http.ResponseWriter, prefix string, deep bool) {
 	s.lists++
 	folders, files := make(map[string]bool), make(map[string]int)
@@ -157,7 +154,6 @@ func TestS3(t *testing.T) {
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return newS3(t).open(t) })
 }
 
-// TestSameAsFolder checks that a bucket contains the same files as a folder.
 func TestSameAsFolder(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	for _, sink := range []*files.Sink{open(t, dir, "parquet"), s.open(t)} {
@@ -175,8 +171,8 @@ func TestSameAsFolder(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks programs that add events to the same files of a bucket at the same time. No events may be
-// lost, and the bucket must contain the same files as a folder.
+// Several programs add events to the same files of a bucket at the same time. No events may be lost, and the bucket
+// must contain the same files as a folder.
 func TestEventWriters(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	folder, err := files.OpenEvents(dir, []string{"parquet"})
@@ -205,8 +201,8 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// TestWriters checks programs that write to the same files at the same time. No hour may be lost. If they file
-// different data for an hour, the hour must contain the data of exactly one program.
+// Several programs write to the same files at the same time. No hour may be lost. If they file different rows for an
+// hour, the bucket must contain the rows of exactly one program.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
 	var group errgroup.Group
@@ -240,7 +236,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestCrash stops a program before each of its writes. The next run must complete the hour correctly.
+// TestCrash stops a program before each of its writes. The next run must complete the hour.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -286,7 +282,6 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// correct files a correction, unless its revision is already filed.
 func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	filed, err := sink.Filed(t.Context(), sinktest.Cluster, noon)
 	if err != nil || filed.Revision >= revision {
@@ -301,7 +296,7 @@ func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	return sink.Correct(t.Context(), h)
 }
 
-// TestCorrectedTwice checks that a correction that two programs file is filed once.
+// A correction that two programs file at the same time must be filed once.
 func TestCorrectedTwice(t *testing.T) {
 	s := newS3(t)
 	first, second := s.open(t), s.open(t)
@@ -317,7 +312,6 @@ func TestCorrectedTwice(t *testing.T) {
 	}
 }
 
-// TestRepeatedRequest checks that a write is repeated after an error of the store.
 func TestRepeatedRequest(t *testing.T) {
 	s := newS3(t)
 	sink := s.open(t)
@@ -333,7 +327,6 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// TestOpenS3 checks the errors about unusable stores and invalid configurations.
 func TestOpenS3(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -364,7 +357,7 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
-// TestCredentials checks that the credentials of a container are used, and the error without credentials.
+// The credentials of a container are used. Without credentials there is an error.
 func TestCredentials(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		s := newS3(t)
@@ -391,9 +384,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestOtherProgram files an hour. Before one of the writes, another program files an hour of the same day. If the
-// other program files a different hour, both hours must be complete. If the other program files the same hour with
-// different data, this data must be replaced.
+// In TestOtherProgram another program files an hour of the same day before one of the writes. If it is another hour,
+// both hours must be complete. If it is the same hour, the rows of the other program must be replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -432,8 +424,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// TestMixed checks, in each format, that Intact detects an hour with rows of another program, and that it accepts the
-// hour's correct rows and corrections.
+// In each format, Intact must detect an hour that also contains rows of another program, and accept correct rows and
+// corrections.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()

@@ -14,17 +14,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// A folder or bucket has one of these layouts. It contains all tables, or only the serial numbers of boards in
-// gpuid's layout.
+// In the layout gpuid, a folder or bucket contains only the serial numbers of boards, in the format of the program
+// gpuid.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"
 )
 
-// LayoutHelp describes the layouts.
+// LayoutHelp is the help of the flags that set a layout.
 const LayoutHelp = "`layout` of the files: tables, or gpuid for serial numbers in gpuid's folders and CSV records"
 
-// CheckLayout returns an error if a layout is unknown. The error names the flag.
+// CheckLayout returns an error, which contains the flag, if a layout is unknown.
 func CheckLayout(flag, layout string) error {
 	if layout != LayoutTables && layout != LayoutGPUID {
 		return fmt.Errorf("%s=%s: must be %s or %s", flag, layout, LayoutTables, LayoutGPUID)
@@ -32,7 +32,7 @@ func CheckLayout(flag, layout string) error {
 	return nil
 }
 
-// Serials files serial numbers in gpuid's layout, which has a CSV file without a header for each node and hour:
+// Serials is a sink for serial numbers in gpuid's layout, with a CSV file without a header for each node and hour:
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
@@ -42,7 +42,7 @@ type Serials struct {
 	manifest *Sink
 }
 
-// OpenSerials returns a sink for serial numbers in a local folder. It creates the folder if necessary, and locks it.
+// OpenSerials returns a sink for serial numbers in a local folder. It creates a missing folder, and locks the folder.
 func OpenSerials(path string) (*Serials, error) {
 	s, err := Open(path, []string{formats[0].name})
 	if err != nil {
@@ -67,7 +67,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below gives access to one folder of a storage. The names in lists begin with this folder.
+// below restricts a storage to one folder. The names in its lists begin with this folder.
 type below struct {
 	storage
 	folder string
@@ -94,16 +94,16 @@ func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (ta
 	return s.manifest.Filed(ctx, cluster, hour)
 }
 
-// Clusters returns the first and last hour that are filed for each cluster since a moment.
+// Clusters returns the first and last filed hour of each cluster since a time.
 func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(ctx, since)
 }
 
-// Close closes the folder or bucket.
+// Close unlocks the folder.
 func (s *Serials) Close() error { return s.storage.Close() }
 
-// Replace files an hour in place of its earlier files. It removes the row of the hour from the manifest first, and
-// writes it last. It keeps files that gpuid wrote.
+// Replace replaces the files of an hour, except files that gpuid wrote. It removes the hour from the manifest first,
+// and adds it last.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	if err := s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, none}}}); err != nil {
@@ -142,7 +142,7 @@ func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file. It tries again if another program changed the file.
+// put writes a file, and repeats the write if another program changed the file.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

@@ -20,8 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// boards returns an hour with two boards that get a record. The board on node a has two GPUs. The node of the other
-// board has no machine name. Two more GPUs get no record: one was never scraped, and the other has no serial number.
+// Two boards in boards get a record. The board on node a has two GPUs. The node of the other board has no machine name.
+// Two more GPUs get no record: one was never scraped, and the other has no serial number.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]
@@ -35,7 +35,6 @@ func boards() *table.Hour {
 	return h
 }
 
-// records returns the content of the files with serial numbers.
 func records(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, text := range all {
@@ -46,9 +45,8 @@ func records(all map[string]string) map[string]string {
 	return found
 }
 
-// TestSerials checks the files in gpuid's layout, in a folder and in a bucket. There must be a record for each node and
-// serial number, with the columns in gpuid's order. A later revision must replace these files, but keep files that
-// gpuid has written.
+// Files in gpuid's layout contain a record for each node and serial number, with the columns in gpuid's order. A later
+// revision must replace these files, but keep the files that gpuid itself has written.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"
