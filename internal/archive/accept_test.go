@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAcceptedAgain checks that an accepted hour keeps its state and reason when it is read again, even if late
-// samples have arrived. The hour must not be replaced while any of its nodes is missing from the store.
+// An accepted hour must keep its state and reason when it is read again, even if late samples have arrived. It must not
+// be replaced while any of its nodes is missing from the store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -50,8 +50,8 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
-// TestGoneCluster checks that the hours of a removed cluster need no further command after the removal is accepted, and
-// that filing stops two days later.
+// After an operator accepts the removal of a cluster, its later hours must need no further command, and filing must
+// stop two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -79,8 +79,8 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
-// TestRemovedAtTheEnd checks that an hour is filed without a command if its last nodes are removed at the end of the
-// hour and their Node objects are deleted a moment later.
+// In TestRemovedAtTheEnd the last nodes are removed at the end of an hour, and their Node objects are deleted a moment
+// later. The hour must be filed without a command.
 func TestRemovedAtTheEnd(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
 	for _, minute := range []int{185, 187, 191, 197} {
@@ -91,7 +91,7 @@ func TestRemovedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestLongMaintenance checks that one command files a cluster that was down for more than two days.
+// One command must file a cluster that was down for more than two days.
 func TestLongMaintenance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -112,7 +112,6 @@ func TestLongMaintenance(t *testing.T) {
 	}
 }
 
-// TestUnknownCluster checks that accept files no hours of a cluster that is neither in the store nor in the archive.
 func TestUnknownCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})
 	if err := f.once(130, "accept", "esat", "--from=2026-03-01T12", "--to=2026-03-01T14", "--reason=typing error"); err == nil || f.rows() != nil {
@@ -120,7 +119,6 @@ func TestUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestCommand checks that a shell passes the intended arguments to the command in a refusal.
 func TestCommand(t *testing.T) {
 	const cluster = `it's "$HOME" \ 1; exit`
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))

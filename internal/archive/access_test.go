@@ -12,10 +12,9 @@ import (
 
 var check = fatal.If
 
-// TestEventAddresses checks that run receives events without credentials only on addresses that other machines cannot
-// reach.
+// The command run may receive events without credentials only on addresses that other machines cannot reach.
 func TestEventAddresses(t *testing.T) {
-	loopback := map[string]bool{ // whether the addresses are loopback addresses; no address means the default
+	loopback := map[string]bool{ // true for loopback addresses; an empty address means the default
 		"":                          false,
 		"10.1.2.3:9841":             false,
 		"127.0.0.1:9841":            true,
@@ -31,7 +30,7 @@ func TestEventAddresses(t *testing.T) {
 		check(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--web.config.file=" + file
 	}
-	credentials := map[string]bool{ // whether the credentials make every address valid
+	credentials := map[string]bool{ // true for credentials that make every address valid
 		"":                           false,
 		"--events.token-file=tokens": true,
 		"--events.insecure":          true,
@@ -69,8 +68,8 @@ func TestEventAddresses(t *testing.T) {
 	}
 }
 
-// TestSecretFiles checks that the program does not start with a secret that other users may read or change. The error
-// must contain the flag and the file.
+// The program must not start with a secret that other users may read or change. The error must contain the flag and the
+// file.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "archive.example.com")

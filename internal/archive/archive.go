@@ -1,6 +1,7 @@
-// Package archive files the record of GPU fleets (docs/history.md) in a form that SQL and spreadsheets can read. It
-// reads the raw samples of each hour from a Prometheus-compatible store, and folds them. The result replaces the hour
-// in the archive, so a run can be repeated.
+// Package archive files the record of GPU fleets (docs/history.md) as tables that SQL and spreadsheets can read. It
+// reads the raw samples of one hour and one cluster from a Prometheus-compatible store, computes the rows of this hour,
+// and replaces the hour's rows in each sink. A run can therefore be repeated. In this package, "an hour" means these
+// rows; the archive refuses an hour if its samples may be incomplete.
 package archive
 
 import (
@@ -20,16 +21,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the delay after the end of an hour before the hour is read. Stores receive samples late,
-// and hide the newest samples.
+// settle is the delay between the end of an hour and the reading of its samples. Stores receive samples late, and hide
+// the newest samples.
 const settle = 5 * time.Minute
 
-// ErrIncomplete means that a sink failed, or that hours were refused because their samples may be
-// incomplete.
+// ErrIncomplete means that a sink failed, or that hours were refused because their samples may be incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files the hours of the range that are not yet filed. If some of them cannot be filed, it files the others and
-// returns ErrIncomplete. It logs a summary for each sink.
+// Once files the hours of the range that are not yet filed. If some hours cannot be filed, it files the others and
+// returns ErrIncomplete.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -59,7 +59,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	return nil
 }
 
-// span returns the first and the last hour to file. It includes only hours that have ended.
+// span returns the first and the last hour to file, both inclusive. The last hour has ended.
 func (c *Config) span(now time.Time) (first, last time.Time) {
 	end := now.Add(-settle)
 	if !c.Until.IsZero() && c.Until.Before(end) {
@@ -94,7 +94,6 @@ type archive struct {
 	sequences []*sequence
 }
 
-// newArchive returns an archive with a filer for each sink that the flags name.
 func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	a := &archive{
 		config: c, metrics: newMetrics(), progress: &progress{show: c.Progress}, now: time.Now, log: log,
@@ -118,7 +117,6 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	return a, nil
 }
 
-// lastHour is the hour that was read last. It contains the reason if the hour was refused.
 type lastHour struct {
 	key  requestKey
 	hour table.Hour
@@ -126,11 +124,11 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the maximum age at which the last hour is used again. Sinks that file the same hour at about the same time share one
-// reading.
+// readAgain is the maximum age at which the last hour is reused. Sinks that file the same hour at about the same time
+// share one reading.
 const readAgain = 30 * time.Second
 
-// hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.
+// The error of hour is a refusal if the samples may be incomplete.
 func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	select {
 	case a.turn <- struct{}{}:
@@ -148,7 +146,6 @@ func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	return h, err
 }
 
-// closed reports whether the month of an hour is closed.
 func (a *archive) closed(hour time.Time) bool {
 	end := time.Date(hour.Year(), hour.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	return a.config.CloseAfter > 0 && !a.now().Before(end.Add(a.config.CloseAfter))

@@ -14,7 +14,6 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestGates checks when an hour is refused.
 func TestGates(t *testing.T) {
 	full := func() *coverage {
 		c := newCoverage()
@@ -91,7 +90,6 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestSpan checks which hours are filed first and last.
 func TestSpan(t *testing.T) {
 	tests := []struct {
 		args        []string
@@ -112,7 +110,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestParse checks that the error for an invalid argument contains the argument.
+// The error for an invalid argument must contain the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},
@@ -172,8 +170,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and that no other
-// command does so by default.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string
@@ -194,7 +190,6 @@ func TestDefaultSink(t *testing.T) {
 	}
 }
 
-// TestEventSinks checks that events are filed in all sinks that have a table of events.
 func TestEventSinks(t *testing.T) {
 	tests := []struct {
 		args, want []string
@@ -222,8 +217,8 @@ func TestEventSinks(t *testing.T) {
 	}
 }
 
-// TestBasicAuth checks that a password for all paths cannot be combined with the receiver of
-// events.
+// A password for all paths must be rejected together with the receiver of events, because senders of events send no
+// password.
 func TestBasicAuth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for text, valid := range map[string]bool{

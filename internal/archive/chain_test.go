@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// TestPublish checks that an archive signs its hours and publishes checkpoints. If another program with the same key
-// replaces a chain, these checkpoints must reveal it. Without the key, an archive must file no more hours.
+// Another program with the same key replaces the hash chain in TestPublish; the published checkpoints must reveal the
+// replacement. An archive without the key must file no more hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
@@ -58,9 +58,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestPublishPlaces checks two destinations for checkpoints, one of which fails. The other destination must not be
-// delayed, and must receive each checkpoint once. When the failed destination works again, it must receive the newest
-// checkpoint.
+// TestPublishPlaces publishes checkpoints in two places, one of which fails. The other place must receive each
+// checkpoint once, without delay. When the failed place works again, it must receive the newest checkpoint.
 func TestPublishPlaces(t *testing.T) {
 	keys := t.TempDir()
 	key := filepath.Join(keys, "key.pem")

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// publish publishes a checkpoint for each cluster with a changed chain. If a checkpoint cannot be published, the next
-// round publishes a later one, which covers it.
+// publish publishes the last entry of each changed chain as a checkpoint. If this fails, the next round publishes a
+// later checkpoint, which covers the missing one.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {
@@ -26,7 +26,6 @@ func (f *filer) publish(ctx context.Context) {
 	}
 }
 
-// publisher publishes the chains of a sink.
 type publisher struct {
 	config chain.Config
 	sink   string
@@ -50,7 +49,6 @@ func (p publisher) head(ctx context.Context, cluster string, places []string) (l
 	return left, err
 }
 
-// all publishes a checkpoint for each of the clusters. It is called when a command has changed their chains.
 func (p publisher) all(ctx context.Context, clusters []string) (failed error) {
 	for _, cluster := range clusters {
 		if _, err := p.head(ctx, cluster, p.config.Publish); err != nil {

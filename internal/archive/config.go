@@ -30,32 +30,31 @@ type Config struct {
 	Store store.Config
 	// Events configures the receiver of events, for the command run.
 	Events events.Config
-	// Options contains the sinks that are set by their own flags, and urls contains the sinks in --to.
-	// places contains both.
+	// Options contains the sinks that have their own flags, and urls contains the sinks in --to. places contains both.
 	sinks.Options
 	urls   []string
 	places []sinks.Place
 	// unset is true if no flag sets a sink, so that SQLite is used.
 	unset bool
-	// shown contains flags for commands that file hours in the same sinks, as shell words without secrets.
+	// shown contains the flags for commands that file hours in the same sinks, as shell words without secrets.
 	shown string
 	// Web configures the pages, for the commands run and serve.
 	Web web.Config
-	// Moves configures where the command run sends events of boards.
+	// Moves configures where the command run sends the events of boards.
 	Moves moves.Config
-	// Chain configures how the chain of filed hours is signed and published.
+	// Chain configures how the hash chain of filed hours is signed and published.
 	Chain chain.Config
 	// From is the first hour; zero means the last full hour. Until is the end of the last hour; zero means now.
 	From, Until moment
 	to          moment
-	// If Again is set, hours that are already filed are also replaced.
+	// Again is set if filed hours are read and filed again.
 	Again bool
-	// CloseAfter is the time from the end of a month until the month is closed; 0 means that months are never closed. The
-	// hours of a closed month are corrected by separate rows.
+	// CloseAfter is the time from the end of a month until its rows no longer change; 0 means that months are never
+	// closed. Separate rows correct the hours of a closed month.
 	CloseAfter time.Duration
 	// Team is the name of the pod or namespace label that contains the team.
 	Team string
-	// Accept is the argument of the command "accept": the cluster for which hours are filed although samples are missing.
+	// Accept is the argument of the command "accept": the cluster whose hours are filed although samples are missing.
 	// Reason is filed with these hours.
 	Accept, Reason string
 
@@ -63,24 +62,21 @@ type Config struct {
 	Run bool
 	// ServeOnly is set by the command "serve", which serves the pages and files no hours.
 	ServeOnly bool
-	// Progress shows the progress of a long back-fill, or hides it if the text is empty. If Progress is nil, no progress
-	// is shown.
+	// Progress shows the progress of a long back-fill, or hides it if the text is empty. Nil means that no progress is
+	// shown.
 	Progress func(text string)
-	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, the command only
-	// prints these hours.
+	// Prune is set by the command "prune", which deletes the hours before Before. In a DryRun the command only prints
+	// these hours.
 	Prune  bool
 	Before moment
 	DryRun bool
-	// RenameFrom and RenameTo are set by the command "rename-cluster", which gives a cluster
-	// another name.
+	// RenameFrom and RenameTo are the arguments of the command "rename-cluster".
 	RenameFrom, RenameTo string
-	// Schema is set by the command "schema" to a kind of database. The command prints the
-	// statements that create the tables.
+	// Schema is the kind of database in the command "schema", which prints the statements that create the tables.
 	Schema  string
 	Version bool
 }
 
-// moment is the value of a flag that sets a time.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalText(text []byte) error {
@@ -100,7 +96,7 @@ func (m moment) MarshalText() ([]byte, error) {
 	return []byte(m.Format(time.RFC3339)), nil
 }
 
-// Flags returns the flag set of gpuledger-archive, bound to a configuration with the defaults.
+// Flags returns the flag set of gpuledger-archive and the configuration that it sets.
 func Flags() (*flag.FlagSet, *Config) {
 	c := &Config{}
 	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
@@ -109,7 +105,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Serve.Register(fs, ":9841")
 	c.Web.Register(fs)
 	c.Store.Register(fs)
-	c.Register(fs) // registers the flags of the sinks
+	c.Register(fs)
 	c.Events.Register(fs)
 	c.Moves.Register(fs)
 	c.Chain.Register(fs)
@@ -126,7 +122,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// command sets the command, and returns the arguments after it.
+// command returns the arguments after the command.
 func (c *Config) command(args []string) ([]string, error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return args, nil
@@ -151,7 +147,6 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether the first n arguments are names. A name is not a flag.
 func named(args []string, n int) bool {
 	return len(args) >= n && !slices.ContainsFunc(args[:n], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
@@ -223,14 +218,14 @@ func (c *Config) setTo(text string) error {
 	return c.to.UnmarshalText([]byte(text))
 }
 
-// locate sets the places. The default for run is an SQLite file.
+// locate sets the places. The default sink of the command run is an SQLite file.
 func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	if c.places, err = c.Places(fs, c.urls); err != nil || len(c.places) > 0 {
 		return err
 	}
 	c.unset = true
 	switch {
-	case c.ServeOnly && c.Web.Settings != "": // the file in --web.pages.config names the books
+	case c.ServeOnly && c.Web.Settings != "": // the file in --web.pages.config names the databases and folders
 	case c.ServeOnly:
 		err = errors.New("serve has nothing to read: set --web.pages.config, or " + strings.Join(sinks.Flags(true), " or "))
 	case c.Run:

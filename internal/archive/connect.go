@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 )
 
-// openSink opens the sink if it is not open.
 func (f *filer) openSink(ctx context.Context) error {
 	if f.sink != nil {
 		return nil
@@ -27,8 +26,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return f.recall(ctx)
 }
 
-// recall reads the clusters from the manifest. If the store lost a cluster before this program started, the filer still
-// expects this cluster.
+// recall reads the clusters from the manifest. If the store lost a cluster before this program started, the filer
+// therefore still expects the cluster.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
 	if !ok {
@@ -50,8 +49,8 @@ func (f *filer) recall(ctx context.Context) error {
 	return nil
 }
 
-// fail closes the sink, and logs a failure once. It logs a warning, not an error, if another
-// replica uses the folder or the manifest.
+// fail closes the sink and logs a failure once. If another replica uses the folder or the manifest, this is a warning
+// and not an error.
 func (f *filer) fail(ctx context.Context, err error) error {
 	f.close()
 	if ctx.Err() != nil {
@@ -71,7 +70,6 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	return &sinkError{err}
 }
 
-// works records that the sink could be accessed.
 func (f *filer) works() {
 	f.metrics.up.WithLabelValues(f.Name).Set(1)
 	f.waits = false

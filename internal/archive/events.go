@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// eventDestinations returns the sinks that keep events.
 func eventDestinations(c *Config) (all []events.Destination) {
 	for _, p := range c.places {
 		if p.Events != nil {
@@ -19,7 +18,6 @@ func eventDestinations(c *Config) (all []events.Destination) {
 	return all
 }
 
-// newReceiver returns the HTTP handler that receives events.
 func newReceiver(c Config, log *slog.Logger) *events.Receiver {
 	if i := slices.IndexFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }); i >= 0 && c.Events.DeadLetter == "" {
 		c.Events.DeadLetter = filepath.Join(c.places[i].Folder, "dead-letters.jsonl")

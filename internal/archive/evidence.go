@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// grace is the time after the start of an hour in which a removed Node may still be listed.
+	// grace is the time in which a Node that was removed before an hour may still be listed in the hour.
 	grace = 15 * time.Minute
 	// maxMove is the maximum time between an hour and the next reading of a moved board.
 	maxMove = 24 * time.Hour
@@ -19,8 +19,8 @@ const (
 	recent = 10 * time.Minute
 )
 
-// A Node is listed while one of these metrics names it. They come from kube-state-metrics and the reconciler. The
-// leading reconciler also reports its leadership, in a series without a node.
+// A Node exists while one of these metrics names it. They come from kube-state-metrics and the reconciler. The leading
+// reconciler also reports its leadership, in a series without a node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
@@ -31,7 +31,7 @@ const (
 
 var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledger_node_expected", "gpuledger_node_machine_info", leading}
 
-// source is a target that lists Nodes, such as a shard of kube-state-metrics.
+// source is a scrape target that lists Nodes, such as a shard of kube-state-metrics.
 type source struct{ job, instance string }
 
 type listing struct {
@@ -40,7 +40,6 @@ type listing struct {
 	cordoned map[string]bool
 }
 
-// list reads the Nodes that are listed for a cluster in a window.
 func (a *archive) list(ctx context.Context, cluster string, in store.Window) (*listing, error) {
 	l := &listing{nodes: make(map[string]bool), by: make(map[source][]string), cordoned: make(map[string]bool)}
 	for _, metric := range nodeLists {
@@ -72,8 +71,8 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed earlier but is no longer listed. A source is evidence only if it still
-// lists another Node that it listed before. Otherwise the store may have lost the source or one of its shards.
+// removed reports whether a Node was listed earlier but is no longer listed. The missing Node is evidence only if the
+// same source still lists another Node. Otherwise the store may have lost the source or one of its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -86,8 +85,7 @@ func removed(node string, earlier, now *listing) bool {
 	return false
 }
 
-// explain finds the silent nodes that were removed or drained, or that lost all their boards to other nodes. It also
-// sets whether Nodes are listed in the hour.
+// explain finds the nodes without samples that were removed or drained, or that lost all their boards to other nodes.
 func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
 	silent := c.silent(c.before)
 	if len(silent) == 0 && !c.empty() {
@@ -110,7 +108,6 @@ func (a *archive) explain(ctx context.Context, cluster string, c *coverage) erro
 	return nil
 }
 
-// allGone reports whether all nodes of a cluster were removed or drained, so that it has no samples after an hour.
 func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	end := c.start.Add(time.Hour)
 	until := end.Add(time.Hour)
@@ -126,8 +123,7 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
 }
 
-// gone returns the nodes that were removed or drained before a window, according to the Nodes that are
-// listed in the window. The result is nil if no Nodes are listed.
+// gone returns nil if the samples in the window list no Nodes.
 func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in store.Window) (map[string]bool, error) {
 	now, err := a.list(ctx, cluster, in)
 	if err != nil || len(now.nodes) == 0 {
@@ -148,8 +144,7 @@ func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in s
 	return gone, nil
 }
 
-// drained returns the cordoned nodes without running pods. DaemonSet pods and static pods are ignored, because they
-// stay on a drained node.
+// drained ignores pods of DaemonSets and static pods, because they stay on a drained node.
 func (a *archive) drained(ctx context.Context, cluster string, now *listing, in store.Window) (map[string]bool, error) {
 	if len(now.cordoned) == 0 {
 		return nil, nil
@@ -171,7 +166,7 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, in 
 	return drained, nil
 }
 
-// moved returns silent nodes that lost all their boards to other nodes, in the hour or the day after it.
+// moved returns the silent nodes whose boards were all read on other nodes, in the hour or the day after it.
 func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
 	if len(silent) == 0 {
 		return nil, nil
@@ -198,7 +193,6 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	return vacated(boards, later), nil
 }
 
-// vacated returns nodes that lost all their boards. Each board was read later, and only on other nodes.
 func vacated(boards, later []store.Place) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, b := range boards {

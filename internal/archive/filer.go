@@ -24,8 +24,7 @@ type job struct {
 	hour time.Time
 	// If again is set, the hour is read even if it is already filed.
 	again bool
-	// due is the earliest time of the next attempt, and delay is the time between the last two
-	// attempts.
+	// due is the earliest time of the next attempt, and delay is the time between the last two attempts.
 	due   time.Time
 	delay time.Duration
 	done  bool
@@ -36,28 +35,28 @@ func (j *job) later(now time.Time) {
 	j.due = now.Add(j.delay)
 }
 
-// backoff returns the delay after one more failure.
 func backoff(delay, shortest, longest time.Duration) time.Duration {
 	return min(max(2*delay, shortest), longest)
 }
 
-// A filer files hours in one sink. The filers run at the same time, so a slow sink does not delay the others.
+// A filer writes the rows of each hour to one sink. The filers run at the same time, so a slow sink does not delay the
+// others.
 type filer struct {
 	*archive
 	sinks.Place
 	sink sink // nil while the sink is not open
-	// pusher sends the events of the boards in this sink; it may be nil. fresh is set if hours changed since the last
+	// pusher sends the events of the boards in this sink; it may be nil. fresh is set if rows changed since the last
 	// push.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters with changed chains. For each cluster it lists the places that have not yet received
-	// a checkpoint of the change.
+	// linked contains the clusters whose hash chain changed, each with the places that have not yet received a
+	// checkpoint of the change.
 	linked map[string][]string
 	jobs   []*job
-	// seen contains the hours in which each cluster had boards. newest contains the newest filed hour of each cluster.
-	seen   map[string]table.Span
-	newest map[string]time.Time
-	// located contains the GPUs of the hour that is being filed.
+	// seen contains the first and last hour in which each cluster had boards. newest contains the newest filed hour of
+	// each cluster.
+	seen    map[string]table.Span
+	newest  map[string]time.Time
 	located located
 	said    string // sink failure that was logged last
 	waits   bool   // the filer waits for another replica that uses the sink
@@ -71,19 +70,17 @@ func newFiler(a *archive, of sinks.Place) *filer {
 	return f
 }
 
-// sinkError is an error of the sink, not of the store.
 type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// add adds jobs for the hours from first to last.
 func (f *filer) add(first, last, now time.Time) {
 	for hour := first; !hour.After(last); hour = hour.Add(time.Hour) {
 		f.jobs = append(f.jobs, &job{hour: hour, again: f.config.Again, due: now})
 	}
 }
 
-// once files all hours. It returns an error if the store fails, because no hour can be filed without the store.
+// once returns an error if the store fails, because no hour can be filed without the store.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
@@ -92,8 +89,8 @@ func (f *filer) once(ctx context.Context) error {
 	return nil // the error is already logged
 }
 
-// round runs the jobs that are due. It ends early if the sink or the store fails. Refused jobs run again in a later
-// round.
+// round runs the jobs that are due. It ends early if the sink or the store fails. A later round repeats the jobs whose
+// hours were refused.
 func (f *filer) round(ctx context.Context) error {
 	defer func() {
 		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
@@ -124,7 +121,7 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do files an hour for all clusters, except clusters for which the hour is refused. It opens the sink if necessary.
+// do files one hour of every cluster. A cluster whose hour is refused does not prevent the others.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -154,8 +151,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour. It also returns clusters that had boards before, because their
-// samples may be missing.
+// clusters also returns clusters that had boards before the hour, because their samples may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
@@ -176,7 +172,6 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 	return found, nil
 }
 
-// rejection returns the refusal if the sink rejects an hour.
 func (f *filer) rejection(err error) error {
 	if of, ok := errors.AsType[*sinkError](err); ok {
 		err = of.error
@@ -191,7 +186,6 @@ func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	return err
 }
 
-// file files an hour of a cluster. It skips an hour that is already in the sink.
 func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	before, err := f.filed(ctx, cluster, j.hour)
 	if err != nil {
@@ -258,7 +252,7 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return filed, nil
 }
 
-// checkFiled removes the digest of a filed hour if its rows differ from the manifest. The hour is then filed again.
+// checkFiled clears the digest of a filed hour whose rows differ from the manifest, so that the hour is filed again.
 func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
 	c, ok := f.sink.(checker)
 	if !ok || *filed == (table.Filed{}) {
@@ -277,7 +271,6 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in its last filed hour before until. Hours before from are ignored.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {
@@ -292,7 +285,7 @@ func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time
 	return nodes, nil
 }
 
-// write writes an hour. If the month is closed, it writes corrections.
+// write replaces the rows of an hour. If the month is closed, it adds corrections instead.
 func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -310,7 +303,8 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report exports how many hours are left to file. The number is unknown while another replica files the hours.
+// report exports the number of hours that are left to file. The number is unknown while another replica files the
+// hours.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -326,7 +320,7 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the end of the sink's partitions, if an administrator must create new partitions.
+// measure exports the end of the last partition of a database in which an administrator must create partitions.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

@@ -13,25 +13,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// filingFlags lists flags that change which hours are filed, and where. A name that ends with a dot stands for all
-// flags with this prefix.
+// filingFlags lists the flags that decide which hours are filed, and in which sinks. A name that ends with a dot stands
+// for all flags with this prefix.
 var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// pathFlags lists the flags in filingFlags whose value is the path of a file or folder.
+// pathFlags lists the flags in filingFlags whose values are made absolute.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
-// storeParameters lists the parameters of a store URL that contain no secret.
+// The parameters of a store URL in this list contain no secret.
 var storeParameters = []string{
 	"dedup", "deny_partial_response", "engine", "extra_filters[]", "extra_label", "max_source_resolution", "namespace", "nocache", "partial_response", "replicaLabels[]",
 }
 
-// driverParameters lists the parameters of a database URL that contain no secret.
+// The parameters of a database URL in this list contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
-// filing returns flags as shell words, for commands that file hours in the same sinks. Paths are absolute. It omits
-// passwords, standard output and HTTP receivers. The path in the URL of a receiver may be a secret.
+// filing returns the flags, as shell words, for a command that files hours in the same sinks. It omits passwords,
+// standard output and HTTP receivers; the path in the URL of a receiver may be a secret.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string
 	add := func(name, value string) {
@@ -70,8 +70,6 @@ func absolute(path string) string {
 	return path
 }
 
-// locked returns a notice about sinks that the program locks while it files hours. If it locks none, the notice is
-// empty.
 func (c *Config) locked() string {
 	if c.Run && slices.ContainsFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }) {
 		return "a command cannot write in a folder while this program uses it: stop the program, run the command, and start the program again"
@@ -79,14 +77,13 @@ func (c *Config) locked() string {
 	return ""
 }
 
-// isFiling reports whether a flag changes which hours are filed, and where.
 func isFiling(name string) bool {
 	return slices.ContainsFunc(filingFlags, func(of string) bool {
 		return name == of || strings.HasSuffix(of, ".") && strings.HasPrefix(name, of)
 	})
 }
 
-// public returns the value of a flag without secrets. It returns false if a URL is invalid.
+// public removes the secrets from the value of a flag. It returns false if a URL is invalid.
 func public(value string) (string, bool) {
 	scheme, rest, _ := strings.Cut(value, ":")
 	if scheme = strings.ToLower(scheme); scheme == "file" || scheme == "sqlite" {
@@ -115,7 +112,7 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// localURL returns the URL of an absolute path. It keeps the parameters, which set flags and contain no secret.
+// localURL keeps the parameters, which set flags and contain no secret.
 func localURL(scheme, rest string) (string, bool) {
 	path, parameters, found := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))
@@ -129,7 +126,6 @@ func localURL(scheme, rest string) (string, bool) {
 	return u.String(), true
 }
 
-// keep removes all parameters of a URL except those with the given names.
 func keep(u *url.URL, names []string) {
 	parameters := u.Query()
 	maps.DeleteFunc(parameters, func(name string, _ []string) bool { return !slices.Contains(names, name) })

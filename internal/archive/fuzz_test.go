@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzOnce checks that, for any response of the store, a run of once files an hour or returns an error, and does not
-// panic or take a long time.
+// For any response of the store, Once must file the hour or return an error, without a panic or a long delay.
 func FuzzOnce(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	one := begin + `{"metric":{"cluster":"c","node":"n"},"value":[1,"1"]}` + end

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal explains why an hour is not filed: data may be missing.
+// refusal explains why an hour is not filed.
 type refusal struct {
 	error
 	acceptable bool // an operator can accept the hour
@@ -21,8 +21,6 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// refused converts an error of the store to a refusal, if data are incomplete or too large. It returns other errors
-// unchanged.
 func refused(err error) error {
 	if errors.Is(err, store.ErrIncomplete) || errors.Is(err, store.ErrTooLarge) {
 		return &refusal{error: err}
@@ -30,10 +28,10 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has no samples in an hour, and none after it. Such an hour is not filed.
+// errGone means that a cluster has no samples in an hour or after it.
 var errGone = errors.New("the cluster has no samples in the hour or after it")
 
-// An hour can be refused for these reasons. The packages fold and store contain further reasons.
+// The packages fold and store contain further reasons for which an hour can be refused.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
 	errDownsampled = errors.New("the samples are downsampled: query raw data")
@@ -41,34 +39,34 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. If a cluster has no samples for longer, it counts as gone.
+	// maxLag is the maximum delay of samples. A cluster without samples for longer counts as gone.
 	maxLag = 48 * time.Hour
-	// maxSilent is the share of nodes that may be silent without an explanation.
+	// maxSilent is the maximum share of nodes without samples for which there is no explanation.
 	maxSilent = 0.05
 )
 
 // coverage contains the data that decide whether an hour is complete.
 type coverage struct {
 	start time.Time
-	// nodes contains nodes with samples. targets contains targets that were scraped, even if every scrape failed.
+	// targets contains targets that were scraped, even if every scrape failed.
 	nodes   map[string]bool
 	targets []string
 	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept contains the nodes
 	// with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings contains the distances between the samples of each node. scrapes contains the times of successful
-	// scrapes of each target.
+	// spacings contains the distances between the samples of each node, and scrapes the times of successful scrapes of
+	// each target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
 	// sampledAfter is set if there are samples after the hour, or if all nodes of the cluster are gone.
 	sampledAfter bool
-	// listed is set if the samples of the hour include a list of Nodes. explained contains silent nodes for which there
-	// is an explanation, from this list or from readings of their boards on other nodes.
+	// listed is set if the samples of the hour list the Nodes of the cluster. explained contains nodes that have no
+	// samples because they were removed or drained, or because their boards are now on other nodes.
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted explains why an operator accepted missing samples. It is empty if they were not accepted. gone is set if
-	// the cluster had no nodes for two days after an accepted hour.
+	// accepted is the reason for which an operator accepted missing samples, or empty. gone is set if the cluster had
+	// no nodes for two days after an accepted hour.
 	accepted string
 	gone     bool
 }
@@ -88,15 +86,14 @@ func (c *coverage) add(series []fold.Series) {
 	}
 }
 
-// sparse reports whether the samples are too far apart.
 func (c *coverage) sparse() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.spacings)), func(s *spacing) bool { return len(s.sparse) > 0 })
 }
 
-// empty reports whether the cluster was not scraped.
+// empty reports whether the cluster was not scraped. Even a failed scrape adds a target.
 func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
 
-// check returns the state of an hour. It returns a refusal if the record may be incomplete, or errGone.
+// check returns a refusal if the record may be incomplete, or errGone.
 func (c *coverage) check() (table.State, error) {
 	for node, s := range c.spacings {
 		if s.thinned(c.scrapes[node]) {
@@ -118,7 +115,6 @@ func (c *coverage) check() (table.State, error) {
 	}
 }
 
-// missing returns an error if samples may be missing.
 func (c *coverage) missing() error {
 	silent := c.silent(c.before)
 	expected := len(c.before) - len(c.explained)
@@ -136,7 +132,6 @@ func (c *coverage) missing() error {
 	return nil
 }
 
-// lagging returns an error if there are no samples after the hour.
 func (c *coverage) lagging() error {
 	late := c.now.Sub(c.start) >= maxLag
 	switch {
@@ -150,10 +145,9 @@ func (c *coverage) lagging() error {
 	return nil
 }
 
-// some returns the first names of a list for an error, separated by commas.
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes without samples. Even a failed scrape leaves samples.
+// silent returns the nodes in the list without samples. Even a failed scrape leaves samples.
 func (c *coverage) silent(of []string) (silent []string) {
 	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {

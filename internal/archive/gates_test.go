@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLate checks that the hours of a cluster whose samples are late are refused, logged once, and filed when the
+// In TestLate the samples of one cluster are late. Each of its hours must be refused, logged once, and filed when the
 // samples arrive. The hours of the other cluster must be filed in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
@@ -52,8 +52,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLostCluster checks that hours are refused if the store lost the only cluster before the archive started, because
-// the manifest contains the cluster.
+// In TestLostCluster the store loses its only cluster before the archive starts. The hours must be refused, because the
+// manifest contains the cluster.
 func TestLostCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})
 	from := "--from=" + noon.Format(time.RFC3339)
@@ -64,7 +64,6 @@ func TestLostCluster(t *testing.T) {
 	}
 }
 
-// TestNewStore checks that hours before the first sample in a store are neither refused nor filed.
 func TestNewStore(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return labels["cluster"] == "west" }}
@@ -89,7 +88,6 @@ func TestNewStore(t *testing.T) {
 	})
 }
 
-// TestReplica checks that a second replica waits while the first replica uses the folder.
 func TestReplica(t *testing.T) {
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("folder")

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// shownHours returns the response for a path of the hours page. Before the request, the archive tries to file all hours
-// until the given minute after noon.
+// shownHours files all hours until the given minute after noon, and returns the hours page.
 func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -51,7 +50,6 @@ var (
 	tag = regexp.MustCompile(`<[^>]*>`)
 )
 
-// rowWith returns the cells of the first row that contains the given words.
 func rowWith(t *testing.T, page string, words ...string) []string {
 	t.Helper()
 	for _, found := range row.FindAllStringSubmatch(page, -1) {
@@ -73,7 +71,7 @@ func rowWith(t *testing.T, page string, words ...string) []string {
 	return nil
 }
 
-// wordsOf returns the arguments of a command, as a shell splits it.
+// wordsOf splits a command as a shell does.
 func wordsOf(t *testing.T, command string) []string {
 	t.Helper()
 	arguments, found := strings.CutPrefix(command, "gpuledger-archive ")
@@ -85,7 +83,6 @@ func wordsOf(t *testing.T, command string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// states returns the states of the hours in a sink.
 func states(t *testing.T, s books.Source, err error) (all []string) {
 	t.Helper()
 	check(t, err)
@@ -97,9 +94,9 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands that
-// the hours page shows, in a different working directory from the archive. Afterwards all hours must be complete in both
-// sinks. The commands sign the chain of the archive.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It runs the commands that the
+// hours page shows, in another working directory than the archive. Afterwards all hours must be complete in both sinks,
+// and the hash chain must be signed.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -165,8 +162,7 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands on the hours page. There must be no secrets, no flags that only run
-// uses, and no paths that depend on the working directory.
+// The commands on the hours page must contain no secrets, no flags that only run accepts, and no relative paths.
 func TestFlagsOfHours(t *testing.T) {
 	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{

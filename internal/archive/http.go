@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// newMux serves the metrics of the process and of the given collectors.
 func newMux(log *slog.Logger, more ...prometheus.Collector) (*http.ServeMux, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(more,
@@ -28,7 +27,7 @@ func newMux(log *slog.Logger, more ...prometheus.Collector) (*http.ServeMux, *pr
 	return mux, registry
 }
 
-// handler serves the state in memory, and receives events. No request reads the store.
+// No request to handler reads the store.
 func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-archive",

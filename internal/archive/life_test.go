@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// machine is a node with a GPU. Times are minutes since noon. The machine is scraped from its start to its end, except
-// while it is off. Shortly after the end, its Node object is deleted.
+// Times are minutes since noon. A machine is scraped from born to end, except while it is off. Shortly after its end,
+// its Node object is deleted.
 type machine struct {
 	name, board string
 	born, end   int
@@ -27,7 +27,7 @@ type machine struct {
 	cordoned    bool     // the machine is cordoned all the time, but not drained or turned off
 }
 
-// life is the history of a cluster, including the programs that report its Nodes.
+// life is the history of a cluster.
 type life struct {
 	machines []machine
 	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler
@@ -35,8 +35,7 @@ type life struct {
 	minutes  int
 }
 
-// off reports whether a machine is off at a minute, or will be turned off in the minutes after it. soon is the
-// number of these minutes.
+// off also returns true if the machine will be off within the number of minutes in soon.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {
@@ -46,8 +45,8 @@ func (m machine) off(minute, soon int) bool {
 	return false
 }
 
-// meter returns the energy counter of a machine in millijoules at a minute. Each machine draws 200 W, and 20 W more for
-// each character of its name. truth returns the sum of the last scraped counters.
+// meter returns the energy counter of a machine, in millijoules. The power depends on the length of the name, so that
+// energy of a wrong machine is found.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }
@@ -67,7 +66,6 @@ func (l life) truth() (millijoules int64) {
 	return millijoules
 }
 
-// record returns the samples of a life.
 func (l life) record() *foldtest.Store {
 	s := foldtest.NewStore()
 	for minute := range l.minutes {
@@ -116,7 +114,7 @@ func (l life) record() *foldtest.Store {
 	return s
 }
 
-// node adds the series that a program reports for a Node.
+// node adds the series that kube-state-metrics or the reconciler exports for a Node.
 func (l life) node(add func(float64, string, ...string), list, name string, cordoned bool) {
 	if list == "reconciler" {
 		add(1, "gpuledger_node_expected", "node", name, "reason", "allocatable", "instance", list)
@@ -141,7 +139,6 @@ func shard(name string, of int) int {
 	return int(sum.Sum32() % uint32(of))
 }
 
-// pool returns machines n0, n1 and so on.
 func pool(n, born, end int) (all []machine) {
 	for i := range n {
 		name := fmt.Sprintf("n%d-%d", born, i)
@@ -150,7 +147,6 @@ func pool(n, born, end int) (all []machine) {
 	return all
 }
 
-// ends sets the ends of some machines.
 func ends(all []machine, at map[int]int) []machine {
 	for i, end := range at {
 		all[i].end = end
@@ -160,7 +156,6 @@ func ends(all []machine, at map[int]int) []machine {
 
 const lifeHours = 6
 
-// filing is an archive that files the hours of a life, one at a time.
 type filing struct {
 	*testing.T
 	url, dir string
@@ -183,7 +178,7 @@ func newFiling(t *testing.T, l life) *filing {
 	return f
 }
 
-// once runs a command at the given minute after noon.
+// once runs a command at a minute after noon.
 func (f *filing) once(minute int, args ...string) error {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -192,7 +187,7 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// hours files each hour of a life shortly after its end. It returns the error for the last refused hour.
+// The error of hours is the error for the last refused hour.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))
@@ -203,7 +198,6 @@ func (f *filing) hours() (err error) {
 	return err
 }
 
-// rows returns the rows of the manifest, each by column name.
 func (f *filing) rows() (all []map[string]string) {
 	f.Helper()
 	r, err := files.OpenReader(f.Context(), f.dir)
@@ -235,7 +229,6 @@ func (f *filing) sum(column string) (sum int64) {
 	return sum
 }
 
-// accept runs the last command that the log shows.
 func (f *filing) accept(minute int) {
 	f.Helper()
 	found := command.FindAllStringSubmatch(f.log.String(), -1)

@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if the
-// samples in the store do not explain why nodes are silent.
+// lives contains scenarios of ordinary operation. In scenarios with command, the store cannot show why nodes have no
+// samples, so an operator must run a command.
 var lives = []struct {
 	name    string
 	life    life
@@ -37,7 +37,6 @@ var lives = []struct {
 	{"2 of 3 unseen", life{machines: ends(pool(3, 0, always), map[int]int{0: 100, 1: 101})}, true},
 }
 
-// rolling turns off one machine after another.
 func rolling(all []machine, minutes int) []machine {
 	for i := range all {
 		all[i].offs = [][2]int{{65 + 55*i, 65 + 55*i + minutes}}
@@ -69,8 +68,8 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// TestLives checks that the hours of ordinary operation are filed with the energy of all boards. They are filed
-// automatically, or after an operator runs the one command that the log shows.
+// The hours of ordinary operation must be filed with the energy of all boards, either automatically or after an
+// operator runs the one command that the log shows.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -114,8 +113,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some of these faults
-// happen together with an ordinary change. The function lost reports whether the store lost a series.
+// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some happen together with
+// an ordinary change. The function lost selects the series that the store loses.
 var faults = []struct {
 	name string
 	life life
@@ -149,18 +148,17 @@ var faults = []struct {
 	{"nodes beside a renamed one", life{machines: renamed(pool(6, 0, always), 1, 110)}, func(_, node, _ string) bool { return node == "n0-4" || node == "n0-5" }},
 }
 
-// half selects half of the nodes.
 func half(_, node, _ string) bool { return strings.HasPrefix(node, "n0-") && node < "n0-3" }
 
-// listed restricts a fault to the series of nodes, so that the store keeps the series from kube-state-metrics and the
-// reconciler.
+// listed restricts a fault to the series of the exporters, so that the store keeps the lists of Nodes from
+// kube-state-metrics and the reconciler.
 func listed(of func(metric, node, instance string) bool) func(metric, node, instance string) bool {
 	return func(metric, node, instance string) bool {
 		return instance == "" && metric != "kube_pod_info" && metric != "gpuledger_pod_info" && of(metric, node, instance)
 	}
 }
 
-// busy cordons all machines. They are still scraped and still run pods.
+// busy cordons all machines, which are still scraped and still run pods.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true
@@ -168,8 +166,7 @@ func busy(all []machine) []machine {
 	return all
 }
 
-// TestFaults checks that hours are refused while a fault lasts, and filed afterwards with the energy of
-// all boards.
+// Hours must be refused while a fault lasts, and filed afterwards with the energy of all boards.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -204,7 +201,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestScrapeInterval checks that a store with a scrape interval of five minutes is archived.
 func TestScrapeInterval(t *testing.T) {
 	f := newFiling(t, life{machines: pool(3, 0, always)})
 	f.hidden = func(_ map[string]string, at time.Time) bool { return at.Sub(noon)/time.Minute%5 != 0 }

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// The label step has these values.
+// These are the values of the label step.
 const (
 	stepRead = "read"
 	stepFold = "fold"
 	stepFile = "file"
 )
 
-// The label result has these values.
+// These are the values of the label result.
 const (
 	resultComplete   = "complete"
 	resultIncomplete = "incomplete"
@@ -72,13 +72,13 @@ var (
 	}
 )
 
-// Catalogue returns every metric of the program.
+// Catalogue returns every metric of gpuledger-archive.
 func Catalogue() []metric.Metric {
 	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, droppedMetric, upMetric, partitionsMetric, requestsMetric, secondsMetric}
 	return append(append(all, events.Catalogue()...), serve.Metric)
 }
 
-// Labels describes the labels of the metrics.
+// Labels describes the labels of these metrics.
 func Labels() []metric.Label {
 	var names []string
 	for _, k := range sinks.Kinds() {
@@ -93,7 +93,6 @@ func Labels() []metric.Label {
 	}, events.Labels()...)
 }
 
-// metrics contains the exported metrics.
 type metrics struct {
 	filed, dropped, requests, seconds *prometheus.CounterVec
 	behind, newest, refused, up       *prometheus.GaugeVec
@@ -121,18 +120,17 @@ func newMetrics() *metrics {
 	return m
 }
 
-// collectors returns the collectors of all metrics.
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }
 
-// born creates the series of a sink. The state of the sink has no series yet, because it is unknown.
+// born creates the series of a sink with the value 0. The metric for the state of the sink has no series yet, because
+// the state is unknown.
 func (m *metrics) born(sink string) {
 	m.filed.WithLabelValues(sink)
 	m.behind.WithLabelValues(sink)
 }
 
-// requested counts a query by its result.
 func (m *metrics) requested(err error) {
 	switch {
 	case err == nil:
@@ -144,7 +142,7 @@ func (m *metrics) requested(err error) {
 	}
 }
 
-// spent adds the time of a step. It returns the current time, at which the next step begins.
+// spent returns the current time, at which the next step begins.
 func (m *metrics) spent(step string, began time.Time) time.Time {
 	now := time.Now()
 	m.seconds.WithLabelValues(step).Add(now.Sub(began).Seconds())

@@ -7,12 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the maximum time for which events wait for the hours of a late cluster. Without this wait, a board that
-// moves to the late cluster would seem to be lost.
+// maxMoveLag is the maximum time for which the events of boards wait for the hours of a late cluster. Without this
+// wait, a board that moves to the late cluster would seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// newPusher returns the pusher for events of boards, or nil if no flag requests them. It reads the first sink that
-// keeps hours.
+// newPusher returns nil if no flag requests events of boards. The pusher reads the first sink that keeps rows.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil
@@ -30,8 +29,7 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push starts to send the events of hours that are filed for all clusters. It does not wait for clusters that are far
-// behind.
+// push sends the events of hours that are filed for all clusters. Clusters that are far behind do not delay the events.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

@@ -13,8 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestMoves moves a board between two clusters. When the hours of both clusters are filed, the moves file must contain
-// the move.
 func TestMoves(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// openSite opens the pages, which also show the refused hours.
 func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	if a.site, err = newSite(c, server, a.log); a.site != nil {
 		a.site.Refused(func() print.Answer { return a.refusals.answer(c.shown, c.locked()) })
@@ -23,7 +22,7 @@ func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	return err
 }
 
-// newSite returns the pages, or nil if pages are not served.
+// newSite returns nil if pages are not served.
 func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
 	if !c.Web.Pages {
 		return nil, nil
@@ -45,11 +44,11 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	return site, nil
 }
 
-// softLimit is the memory, in bytes, above which the Go runtime collects garbage more often. It is not
-// used if $GOMEMLIMIT sets a limit. For a month of data of 8,000 GPUs, the pages may use 256 MiB.
+// softLimit is the memory, in bytes, above which the Go runtime collects garbage more often. $GOMEMLIMIT overrides it.
+// The pages may use 256 MiB for a month of data of 8,000 GPUs.
 const softLimit = 192 << 20
 
-// Serve serves the pages until the context ends, and does not file hours.
+// Serve serves the pages until the context ends, and files nothing.
 func Serve(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

@@ -13,9 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestImplausible checks that an hour in which a board draws 3 kW is refused, unless --gpu.max-power allows this power.
-// In the other hours, it checks the number of pods without a name. Neither the reconciler nor kube-state-metrics names
-// these pods.
+// In TestImplausible a board draws 3 kW in one hour, which --gpu.max-power may allow. No series names the pods of the
+// other hours.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0
@@ -56,7 +55,6 @@ func TestImplausible(t *testing.T) {
 	}
 }
 
-// hoursOf returns the filed hours of a folder, each with the number of its unknown pods.
 func hoursOf(t *testing.T, folder string) string {
 	t.Helper()
 	reader, err := files.OpenReader(t.Context(), folder)

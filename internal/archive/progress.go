@@ -6,29 +6,27 @@ import (
 	"time"
 )
 
-// long is the minimum number of hours of a back-fill that shows its progress.
+// Only a back-fill of at least this number of hours shows its progress.
 const long = 24
 
-// progress describes how much of a back-fill is done.
 type progress struct {
 	show func(text string) // an empty text hides the line; nil if there is no terminal
 
 	mu    sync.Mutex
-	left  map[string]int // number of hours that are left, by sink
-	total int            // the most hours that one sink had left since all sinks were complete
+	left  map[string]int // number of hours that are not yet filed, by sink
+	total int            // largest value in left since left was 0 for all sinks
 	marks [2]mark        // the rate is measured from the first mark
 }
 
-// mark is the progress at one point in time.
 type mark struct {
 	at   time.Time
 	left int
 }
 
-// window is the shortest time for measuring a rate.
+// window is the minimum time over which a rate is measured.
 const window = time.Minute
 
-// update sets how many hours a sink has left. The line describes the sink with the most hours left.
+// The line describes the sink with the most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

@@ -15,7 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// keeping returns the sinks that keep hours. Only in these sinks, hours can be read, deleted and renamed.
+// Hours can be read, deleted and renamed only in the sinks that keeping returns; standard output and webhooks keep no
+// rows.
 func keeping(c *Config) (all []sinks.Place) {
 	for _, p := range c.places {
 		if p.Books != nil {
@@ -25,8 +26,8 @@ func keeping(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// Prune deletes the hours and events before a date in all sinks that keep hours, and prints what was deleted. The sums
-// of months and the manifest remain. If a sink fails, the other sinks are still pruned.
+// Prune deletes the rows and events from before a date in all sinks that keep rows. The monthly sums and the manifest
+// remain. If a sink fails, the other sinks are still pruned.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
 	if !before.Equal(c.Before.Time) {
@@ -47,7 +48,6 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 	return err
 }
 
-// pruneAll prunes the sinks that keep hours, and prints what was deleted.
 func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (failed error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
@@ -63,7 +63,6 @@ func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (
 	return errors.Join(failed, w.Flush())
 }
 
-// pruneSink prunes a sink. It returns what was deleted, by table and cluster.
 func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
 	err = change(ctx, c, of, func(s sink) (clusters []string, err error) {
 		p, ok := s.(pruner)
@@ -89,9 +88,8 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a sink to delete or rename hours. The chain of the sink records the change, and checkpoints of the
-// changed clusters are published. In a folder, change also takes the lock for events, so that no other program adds
-// events.
+// change opens a sink for a command that deletes or renames hours, and then publishes checkpoints of the changed
+// clusters. In a folder it also takes the lock for events, so that no other program adds events.
 func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) (clusters []string, err error)) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestPrune checks the output of the command prune, and its errors for dates within a month and for sinks that cannot
-// delete hours.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	january := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,7 +60,6 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPrunedAgain checks that pruned hours are neither filed again nor refused.
 func TestPrunedAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("one")

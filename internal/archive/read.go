@@ -15,12 +15,12 @@ const (
 	// maxAhead is the maximum number of old hours that are read together. This saves a third of the processor time,
 	// because the store finds the series once and decodes its chunks once.
 	maxAhead = 6
-	// maxSequences is the maximum number of sequences for a cluster. If sinks are at different hours, they need
-	// different sequences.
+	// maxSequences limits the sequences of a cluster. Sinks that have filed up to different hours need different
+	// sequences.
 	maxSequences = 4
 )
 
-// sequence reads consecutive hours of a cluster in order.
+// sequence reads consecutive hours of one cluster, so that each hour starts with the closing values of the hour before.
 type sequence struct {
 	cluster  string
 	next     time.Time
@@ -30,21 +30,20 @@ type sequence struct {
 	nodes    map[string]bool // nodes with samples in the hour before next; nil if that hour was not read
 }
 
-// foldedHour is an hour that was read and folded.
+// foldedHour contains the rows that were computed from the samples of an hour.
 type foldedHour struct {
 	coverage coverage
 	parts    []*table.Hour // tables of each shard
 	err      error         // the first error of a shard
 }
 
-// filedHours reads the filed hours of a sink.
 type filedHours interface {
 	// nodes returns the nodes with boards in the last filed hour of a cluster in a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// A request asks for an hour that a sink needs. before is the row of this hour in the sink's manifest.
+// before is the row of the requested hour in the manifest of the sink, or zero.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -52,8 +51,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests with the same result: they ask for the same hour, and give the same reason to accept
-// it. Either all or none of their sinks contain the hour.
+// requestKey identifies requests with the same result. For example, filed differs between a sink that contains the hour
+// and a sink that does not.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -65,7 +64,7 @@ func (r request) key() requestKey {
 	return requestKey{r.cluster, r.hour.Unix(), r.before != (table.Filed{}), r.before.Reason}
 }
 
-// read reads and folds an hour. The error is errGone, or a refusal if samples may be missing.
+// read computes the rows of an hour from its samples. The error is errGone, or a refusal if samples may be missing.
 func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error) {
 	cluster, hour := r.cluster, r.hour
 	s := a.sequence(cluster, hour)
@@ -110,8 +109,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep stores a sequence for the next request. If all sequences take too much memory, keep drops the others, and their
-// hours are read again.
+// keep stores a sequence for the next request. If all sequences together take too much memory, it drops the others, and
+// their hours are read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -123,7 +122,6 @@ func (a *archive) keep(s *sequence) {
 	a.sequences = append(a.sequences, s)
 }
 
-// kept returns the memory for the closing values, in bytes.
 func kept(closings []fold.Openings) (bytes int) {
 	for _, of := range closings {
 		bytes += store.Kept(0, len(of))
@@ -131,7 +129,6 @@ func kept(closings []fold.Openings) (bytes int) {
 	return bytes
 }
 
-// kept returns the memory for the hours that were read ahead, in bytes.
 func (s *sequence) kept() (bytes int) {
 	for _, f := range s.ahead {
 		for _, part := range f.parts {
@@ -141,8 +138,8 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes and returns the sequence of a cluster that continues with an hour, or returns a new one. The caller
-// puts it back only when the hour is complete, because the values of a refused hour may be incomplete.
+// sequence removes and returns the sequence whose next hour is the given one, or returns a new sequence. The caller
+// puts it back only when the hour is complete, because the closing values of a refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {
@@ -160,8 +157,8 @@ func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	return &sequence{cluster: cluster, next: hour}
 }
 
-// readAhead reads and folds the next hour of a sequence. It also reads later hours if no more samples can arrive for
-// them. Only one shard is in memory at a time.
+// readAhead reads the next hour of a sequence. It also reads later hours if no more samples can arrive for them. Only
+// one shard of the samples is in memory at a time.
 func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	if err := a.divide(ctx, s); err != nil {
 		return err
@@ -194,7 +191,6 @@ func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	return nil
 }
 
-// divide divides the GPUs of a cluster into shards.
 func (a *archive) divide(ctx context.Context, s *sequence) error {
 	gpus, err := a.store.Boards(ctx, s.cluster, s.next)
 	if err != nil {
@@ -226,7 +222,7 @@ func (f *foldedHour) add(in fold.Input) {
 }
 
 // nodesBefore returns the nodes with boards in the previous hour, as the store and the sink list them. The store alone
-// does not suffice: if a Thanos Query lost a component, it responds as if the component had never existed.
+// is not enough: a Thanos Query that lost a component responds as if the component had never existed.
 func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
 	if err != nil {
@@ -240,7 +236,6 @@ func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours)
 	return nodes, err
 }
 
-// check returns the state of an hour. It returns a refusal if the hour may be incomplete.
 func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r request) (state table.State, err error) {
 	c := &f.coverage
 	c.start, c.now, c.before = s.next, a.now(), slices.Collect(maps.Keys(s.nodes))
@@ -267,7 +262,6 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 	return state, err
 }
 
-// sampledAfter reports whether a cluster has samples after an hour. It also returns true if all nodes were removed.
 func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	found, err := a.store.SampledSince(ctx, cluster, c.start.Add(time.Hour), c.now)
 	if err != nil || found {
@@ -276,8 +270,8 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance reports whether missing samples are accepted: by the command accept, by an operator who accepted the filed
-// hour, or because the cluster was not scraped since an accepted hour.
+// acceptance finds out whether missing samples are accepted: by the command accept, by an operator who accepted the
+// filed hour, or because the cluster was not scraped since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason
@@ -294,8 +288,8 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an empty hour if the last filed hour was accepted. A cluster counts as gone after two days of empty
-// hours.
+// inherit accepts an hour without samples if the last filed hour was accepted. After two days of such hours, the
+// cluster counts as gone.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed
 	ago := time.Duration(0)

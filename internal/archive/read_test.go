@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestAhead checks that reading several hours together gives the same rows as reading each hour, even if scrapes have
-// wrong values. Reading together must need fewer queries. A cluster that is gone has no hours.
+// Reading several hours together must give the same rows as reading each hour, even if scrapes have wrong values, and
+// must need fewer queries. A cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
 	const hours = 15
 	s := foldtest.NewStore()
@@ -54,7 +54,6 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// content returns the content of each file in a folder.
 func content(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

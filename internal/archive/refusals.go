@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// refusalReason names the reason for a refusal in metrics.
+// refusalReason is a value of the label reason.
 type refusalReason struct {
 	name string
 	err  error // error to match; nil matches any error
@@ -39,13 +39,11 @@ var refusalReasons = []refusalReason{
 	{"other", nil},
 }
 
-// reason returns the name of the reason for a refusal.
 func reason(err error) string {
 	i := slices.IndexFunc(refusalReasons, func(r refusalReason) bool { return r.err == nil || errors.Is(err, r.err) })
 	return refusalReasons[i].name
 }
 
-// reasons returns the names of all reasons.
 func reasons() (names []string) {
 	for _, r := range refusalReasons {
 		names = append(names, r.name)
@@ -53,14 +51,13 @@ func reasons() (names []string) {
 	return names
 }
 
-// refusedHour identifies an hour that is refused for a sink.
 type refusedHour struct {
 	cluster string
 	hour    time.Time
 	sink    string
 }
 
-// refusals contains the hours that are now refused, by sink. Each hour is logged once for each reason.
+// refusals contains the hours that are now refused. Each hour is logged once for each reason.
 type refusals struct {
 	gauge *prometheus.GaugeVec
 	log   *slog.Logger
@@ -74,7 +71,7 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// add adds a refused hour. newest is the newest filed hour of its cluster, or zero if it is unknown.
+// newest is the start of the newest filed hour of the cluster, or zero if it is unknown.
 func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +91,8 @@ func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.log.Warn("hour refused", "cluster", key.cluster, "hour", key.hour, "err", err)
 }
 
-// command returns the command that accepts a refused hour. The command also accepts earlier hours that are refused or
-// not filed.
+// command returns the shell command that accepts a refused hour. The command also accepts earlier hours that are
+// refused or not filed.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
@@ -109,10 +106,9 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 		quoted(last.cluster), stamp(first), stamp(last.hour.Add(time.Hour)))
 }
 
-// quoted quotes a string for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove deletes a refused hour from r.hours. Without a cluster, it deletes the hour of every cluster.
+// remove deletes the refused hour of every cluster if of contains no cluster.
 func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,15 +120,14 @@ func (r *refusals) remove(of refusedHour) {
 	}
 }
 
-// born creates the series of a cluster.
 func (r *refusals) born(cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count(cluster)
 }
 
-// answer returns the hours that are now refused, with their reasons and the command that accepts them. flags select the
-// store and the sinks in this command. locked is a notice about the command, or empty.
+// answer lists the hours that are now refused, with the command that accepts each hour. flags select the store and the
+// sinks in this command. locked is a notice about the command, or empty.
 func (r *refusals) answer(flags, locked string) print.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +151,7 @@ func (r *refusals) answer(flags, locked string) print.Answer {
 // accepted contains the reasons that the command accept can override.
 var accepted = []string{"lagging", "silent_nodes"}
 
-// count sets the metric of a cluster. If several sinks refuse an hour for the same reason, the hour counts once.
+// If several sinks refuse an hour for the same reason, count counts the hour once.
 func (r *refusals) count(cluster string) {
 	hours := make(map[string]map[int64]bool)
 	for key, why := range r.hours {
@@ -173,7 +168,6 @@ func (r *refusals) count(cluster string) {
 	}
 }
 
-// store logs the first failure of the store, and the first success after it.
 func (r *refusals) store(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// Rename renames a cluster in all sinks that keep hours, and prints the number of hours of the
-// cluster in each sink. If a sink fails, the cluster is still renamed in the other sinks.
+// Rename renames a cluster in all sinks that keep rows, and prints the number of renamed hours of each sink. If a sink
+// fails, the cluster is still renamed in the other sinks.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
 	for _, p := range c.places {

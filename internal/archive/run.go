@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// lookback is the period before now that the first round reads if --from is not set. Hours in this period are
-	// read again each day.
+	// lookback is the period before now that is read at the start, if --from is not set, and again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the start times of replicas. Later replicas then find that the hour is already filed.
+	// maxJitter spreads the start times of replicas, so that most replicas find that the hour is already filed.
 	maxJitter = 2 * time.Minute
 	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
 	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
 )
 
-// Run files each hour some minutes after its end, and serves metrics, until the context ends. A
-// failure of the store or of a sink delays hours, but does not end Run.
+// Run files each hour some minutes after its end, and serves metrics, until the context ends. A failure of the store or
+// of a sink delays the filing, but does not end Run.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	a, err := newArchive(c, log)
@@ -64,7 +63,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run files hours until the context ends. It reads an hour when the delay late has passed since the end of the hour.
+// run reads an hour when the time late has passed since the end of the hour.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time
@@ -93,7 +92,7 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 	}
 }
 
-// plan adds jobs for the hours from next to last, and returns the hour after them. If again is set, it also adds, once
+// plan adds jobs for the hours from next to last, and returns the hour after last. If again is set, it also adds, once
 // a day, the hours of the lookback period.
 func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	now := f.now()
@@ -109,7 +108,6 @@ func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	return last.Add(time.Hour)
 }
 
-// addAgain adds jobs for hours that are already filed. It omits hours that wait for another attempt.
 func (f *filer) addAgain(from, until, now time.Time) {
 	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
 		if !slices.ContainsFunc(f.jobs, func(j *job) bool { return j.hour.Equal(hour) }) {
@@ -118,7 +116,6 @@ func (f *filer) addAgain(from, until, now time.Time) {
 	}
 }
 
-// due returns when the next job begins. The job is a new hour or a delayed one.
 func (f *filer) due(next time.Time) time.Time {
 	for _, j := range f.jobs {
 		if j.due.Before(next) {
@@ -128,8 +125,7 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns the delay after a round. It is 0 unless the sink or the store failed. A failure of the store is logged
-// once.
+// after returns 0 unless the sink or the store failed.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

@@ -24,8 +24,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestRun checks that an archive files the missing hours in each sink, files each new hour some minutes after the end
-// of the hour, and stops immediately.
+// An archive must file the missing hours in each sink, file each new hour some minutes after the end of the hour, and
+// stop immediately.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestSinkDown checks that a sink that fails for two hours receives all hours afterwards. A failing sink or a hanging
-// sink must not delay the other sinks.
+// A sink that fails for two hours must receive all hours afterwards. Neither a failing sink nor a hanging sink may
+// delay the other sinks.
 func TestSinkDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		var down atomic.Bool
@@ -112,8 +112,6 @@ func TestSinkDown(t *testing.T) {
 	})
 }
 
-// TestRejectedHour checks that an hour is refused if a sink rejects it, and that the sink receives later hours without
-// delay.
 func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -140,8 +138,7 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// TestReadAgain checks that an hour with late samples is filed again, and that other hours are not. The archive looks
-// for late samples once a day.
+// An hour with late samples must be filed again, and no other hour. The archive looks for late samples once a day.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -178,7 +175,8 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// mixed is a sink that contains rows of another program in one hour, until the hour is filed again.
+// The rows of one hour in mixed differ from the manifest until the hour is filed again, as if another program had
+// written rows.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -196,7 +194,6 @@ func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// TestMixed checks that an hour is filed again once a day if its rows differ from the manifest.
 func TestMixed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -218,8 +215,8 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// TestStoreDown checks that hours are only delayed if the store fails for two hours. An hour that the store cannot
-// return must not block other hours.
+// If the store fails for two hours, hours are only delayed. An hour that the store cannot return must not block other
+// hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api
@@ -258,7 +255,6 @@ func TestStoreDown(t *testing.T) {
 	})
 }
 
-// TestStop checks that an archive ends immediately while a query runs.
 func TestStop(t *testing.T) {
 	simulate(t, func(w *world) {
 		var queried atomic.Bool
@@ -280,7 +276,6 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestOnce checks that Once files every hour in each working sink, and reports the sinks that fail.
 func TestOnce(t *testing.T) {
 	simulate(t, func(w *world) {
 		good, goodDir := w.folder("good")
@@ -298,7 +293,6 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestMetrics checks that the program exports every metric in the catalogue with its labels, and no other metric.
 func TestMetrics(t *testing.T) {
 	simulate(t, func(w *world) {
 		end := w.begin.AddDate(0, 2, 0)
@@ -333,7 +327,6 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// ending is a sink whose partitions end at a given time.
 type ending struct {
 	sink
 	end time.Time

@@ -9,9 +9,9 @@ import (
 const (
 	// dense is the largest distance, in milliseconds, at which samples are certainly raw.
 	dense = 3 * 60_000
-	// grid is the finest resolution of downsampled data, in milliseconds. If Thanos downsampled the data, the timestamp
-	// of a sample is the last millisecond of its window. Windows of the coarser resolution end together with some of
-	// these windows.
+	// grid is the finest resolution of downsampled data, in milliseconds. In data that Thanos downsampled, the
+	// timestamp of a sample is the last millisecond of its window. The windows of the coarser resolution end together
+	// with some of these windows.
 	grid = 5 * 60_000
 )
 
@@ -19,18 +19,18 @@ const (
 type spacing struct {
 	samples, onGrid int      // samples in all series, and samples at the end of a window
 	most            []int64  // times of the samples in the series with the most samples
-	sparse          []sparse // series with distances above dense
+	sparse          []sparse // series whose median distance is above dense
 	gridded         bool     // a series has the timestamps of downsampled data
 }
 
-// sparse describes a series with long distances between samples.
+// sparse describes a series whose median distance between samples is above dense.
 type sparse struct {
 	first, last int64
 	samples     int
 }
 
-// add adds a series. Raw scrapes can also be at the last millisecond of a window, by chance. All series of the target
-// then have this phase. A sample therefore counts as downsampled only if it is far from the previous one.
+// add adds a series. The scrapes of a target can by chance also be at the last millisecond of a window. A sample
+// therefore counts as downsampled only if it is far from the previous one.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0
@@ -64,9 +64,9 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly. One sign is timestamps as in downsampled data. The other sign
-// is a series with at most half as many samples as another series in the same time, or as its target has successful
-// scrapes.
+// thinned reports whether the store omits samples regularly. One sign is the timestamps of downsampled data. The other
+// sign is a series with at most half as many samples, in the same time, as another series or as successful scrapes of
+// its target.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true
@@ -76,8 +76,8 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has samples for at most half of the given times. Only times between its first and its
-// last sample count.
+// half reports whether a series has at most half as many samples as there are times between its first and its last
+// sample.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

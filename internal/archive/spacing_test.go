@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// raw returns samples at the given scrape interval in seconds, from the given phase to the end of the hour.
+// raw returns samples from second phase of an hour, one per interval seconds.
 func raw(interval, phase int) (samples []fold.Sample) {
 	for at := phase; at < 3600; at += interval {
 		samples = append(samples, fold.Sample{Time: noon.Add(time.Duration(at)*time.Second + 13*time.Millisecond).UnixMilli()})
@@ -15,9 +15,8 @@ func raw(interval, phase int) (samples []fold.Sample) {
 	return samples
 }
 
-// downsampled returns the samples that remain after downsampling, according to Thanos's documentation. There is one
-// sample for each window, and its time is the last millisecond of the window. Chunks of counters also begin with their
-// first raw sample.
+// downsampled follows Thanos's documentation: one sample for each window, with the time of the window's last
+// millisecond. Chunks of counters also begin with their first raw sample.
 func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	few = append(few, samples[0])
 	for _, x := range samples {
@@ -29,12 +28,10 @@ func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample
 	return few
 }
 
-// without drops some samples, as if scrapes had failed.
 func without(samples []fold.Sample, from, until int) []fold.Sample {
 	return append(append([]fold.Sample{}, samples[:from]...), samples[until:]...)
 }
 
-// last keeps the last sample of each window.
 func last(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	for i, x := range samples {
 		if i+1 == len(samples) || !time.UnixMilli(samples[i+1].Time).Truncate(window).Equal(time.UnixMilli(x.Time).Truncate(window)) {
@@ -44,7 +41,6 @@ func last(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	return few
 }
 
-// TestSpacing checks which samples of a node are recognized as downsampled.
 func TestSpacing(t *testing.T) {
 	minute, five := raw(60, 17), raw(300, 17)
 	tests := []struct {

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// summary counts the hours in a sink since the filer was created.
 type summary struct {
 	filed   int
 	skipped int // hours that were filed before and did not change
@@ -31,7 +30,6 @@ func (s *summary) refuse(err error) {
 	s.refused[reason(err)]++
 }
 
-// summarize logs the results of a filer since the given time.
 func (f *filer) summarize(began time.Time) {
 	refused := 0
 	var why []string
@@ -59,5 +57,4 @@ func (f *filer) logFiled(h *table.Hour, revision int64, took time.Duration) {
 	f.log.Info("hour filed", attrs...)
 }
 
-// seconds returns a duration in seconds for the log, with three decimals.
 func seconds(took time.Duration) float64 { return math.Round(took.Seconds()*1000) / 1000 }

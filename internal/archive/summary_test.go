@@ -16,8 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestSummary checks the last line that Once logs: how many hours of two clusters are filed, skipped and refused, and
-// how many rows the files contain. The sink takes one second each for the first two hours, and rejects them.
+// The sink in TestSummary takes one second each for the first two hours, and rejects them.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -55,7 +54,6 @@ func (w *world) summary(format string, rows int) {
 	}
 }
 
-// rows returns the number of rows in all CSV files, without their headers.
 func (w *world) rows(dir string) (n int) {
 	w.Helper()
 	for _, name := range []string{"gpu_hours", "charges", "pods", "workloads"} {
@@ -70,7 +68,7 @@ func (w *world) rows(dir string) (n int) {
 	return n
 }
 
-// command runs the command once. It uses its own sinks unless the arguments name sinks.
+// The command uses its own sinks unless the arguments name sinks.
 func (w *world) command(args []string, places ...sinks.Place) error {
 	w.Helper()
 	if len(places) > 0 {

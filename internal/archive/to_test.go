@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTo files all hours in two folders and two databases, three of which are set by URL. Each of these sinks must have
-// its own manifest, log lines and name.
 func TestTo(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, two, dir := w.TempDir(), w.TempDir(), w.TempDir()
@@ -47,7 +45,7 @@ func TestTo(t *testing.T) {
 	})
 }
 
-// TestToOfAccept checks that --to of the command accept sets the end of the hours, or the URL of a sink.
+// In the command accept, --to is the end of the hours or the URL of a sink.
 func TestToOfAccept(t *testing.T) {
 	c, err := Parse([]string{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--to=file:x", "--reason=x"})
 	if err != nil || !c.Until.Equal(noon.Truncate(24*time.Hour).AddDate(0, 0, 1)) || len(c.places) != 1 || c.places[0].Folder != "x" {
@@ -60,7 +58,7 @@ func TestToOfAccept(t *testing.T) {
 	}
 }
 
-// TestSecretsInLog checks that the log contains no secrets from the URLs of the sinks. All of these sinks fail.
+// All sinks in TestSecretsInLog fail, because failures are logged.
 func TestSecretsInLog(t *testing.T) {
 	const secret = "Pq7hunter"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")

@@ -12,13 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located contains the GPUs of clusters in an hour. They need not be read from the sink again.
+// located caches the GPUs of the hour that is being filed, by cluster.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
 }
 
-// add adds the GPUs of a cluster. It drops the GPUs of any other hour.
 func (l *located) add(h *table.Hour) {
 	if !l.hour.Equal(h.Start) {
 		*l = located{h.Start, make(map[string][]table.Seen)}
@@ -26,8 +25,8 @@ func (l *located) add(h *table.Hour) {
 	l.clusters[h.Cluster] = table.SeenIn(h)
 }
 
-// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Otherwise the same samples
-// would be filed under two names.
+// checkTwice refuses an hour if the sink already contains one of its GPUs in the same hour of another cluster.
+// Otherwise the same samples would be filed under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {
@@ -60,7 +59,6 @@ func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	return nil
 }
 
-// errTwice means that a board is in two clusters at the same time.
 var errTwice = errors.New("file each cluster under one name: check --cluster and the label cluster, and see rename-cluster")
 
 func twiceError(g, o *table.Seen) error {

@@ -19,8 +19,7 @@ func (w *world) once(sink sinks.Place, args ...string) error {
 	return a.filers[0].once(w.Context())
 }
 
-// TestOtherLabel checks that series with the label of another cluster are not filed for the cluster that --cluster
-// names.
+// TestOtherLabel runs with --cluster. Series with another value of the label cluster must not be filed.
 func TestOtherLabel(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -47,7 +46,6 @@ func TestOtherLabel(t *testing.T) {
 	})
 }
 
-// TestTwoClusters checks that the boards of a cluster are not filed again under another cluster name.
 func TestTwoClusters(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -67,8 +65,8 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
-// TestRenamed adds the cluster label and runs rename-cluster on the same day. Hours that are read again from series
-// with the label must not be filed twice.
+// TestRenamed adds the label cluster to a fleet without it, and runs rename-cluster on the same day. Hours that are
+// read again, now from labelled series, must not be filed twice.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()
@@ -109,8 +107,7 @@ func TestRenameFlags(t *testing.T) {
 	}
 }
 
-// TestMovedInAnHour checks that a board that moves to another cluster within an hour is filed in both
-// clusters.
+// TestMovedInAnHour moves a board to another cluster within an hour. Both clusters must contain the board in this hour.
 func TestMovedInAnHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()

@@ -25,7 +25,6 @@ func (c *Config) validate() error {
 	return errors.Join(c.validateKept(), c.validateEvents(), c.validatePages())
 }
 
-// validatePages requires a sink that the pages can read, and credentials for readers.
 func (c *Config) validatePages() error {
 	switch {
 	case c.Web.Pages && !c.Run && !c.ServeOnly:
@@ -47,7 +46,6 @@ func (c *Config) validatePrune() error {
 	return nil
 }
 
-// validateKept checks commands and flags that need a sink that keeps hours.
 func (c *Config) validateKept() error {
 	if err := c.validatePrune(); err != nil {
 		return err
@@ -66,7 +64,7 @@ func (c *Config) validateKept() error {
 	return nil
 }
 
-// maxReason limits the length of the reason for an acceptance, in bytes.
+// maxReason limits the length of --reason, in bytes.
 const maxReason = 256
 
 func (c *Config) accept() error {
@@ -87,7 +85,6 @@ func (c *Config) accept() error {
 	return nil
 }
 
-// withoutAccept rejects the flags of accept for other commands.
 func (c *Config) withoutAccept() error {
 	if c.Reason != "" || !c.to.IsZero() {
 		return errors.New("--reason and a time in --to can only be used with accept")
@@ -95,13 +92,12 @@ func (c *Config) withoutAccept() error {
 	return nil
 }
 
-// isReason reports whether a string can be the reason for an acceptance: one line that is not too long.
 func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents requires credentials for senders. It rejects passwords in the web configuration: they would apply to
-// all paths, but senders of events send no password.
+// validateEvents rejects passwords in the web configuration: they would apply to all paths, but senders of events send
+// no password.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// world simulates time, fleets, and an archive that files their hours.
+// world runs archives in simulated time on the record of simulated fleets.
 type world struct {
 	*testing.T
 	begin   time.Time
@@ -51,7 +51,7 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
-// eastAndWest returns the record of the clusters east and west. No test changes this record.
+// Tests share the record of the clusters east and west; no test changes it.
 var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	samples := foldtest.NewStore()
 	for i, cluster := range []string{"east", "west"} {
@@ -60,8 +60,8 @@ var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	return samples
 })
 
-// simulate runs a test in simulated time. The clusters east and west have run for five hours and a half when it starts.
-// Both fleets continue until an hour after midnight.
+// When the test starts, the clusters east and west have run for five and a half hours. Both continue until an hour
+// after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), store: make(pipes.Listener), log: &lockedBuffer{}}
@@ -77,13 +77,12 @@ func simulate(t *testing.T, test func(w *world)) {
 	})
 }
 
-// until sleeps until the given time after the start.
 func (w *world) until(hours, minutes int) {
 	time.Sleep(time.Until(w.begin.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute)))
 	synctest.Wait()
 }
 
-// start runs an archive with the given sinks. It runs until the returned function is called.
+// The archive runs until the returned function is called.
 func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	w.Helper()
 	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), places...)
@@ -97,7 +96,6 @@ func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	return a, stop
 }
 
-// archive returns an archive with some sinks.
 func (w *world) archive(args []string, places ...sinks.Place) *archive {
 	w.Helper()
 	c, err := Parse(append(args, "--folder=unused", "--store.url=http://store"))
@@ -112,13 +110,11 @@ func (w *world) archive(args []string, places ...sinks.Place) *archive {
 	return a
 }
 
-// folder returns a sink in a new folder.
 func (w *world) folder(name string) (sinks.Place, string) {
 	dir := w.TempDir()
 	return sinks.Place{Name: name, Label: "--" + name, Open: func(context.Context) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
-// faulty is a sink that fails with the given error, if there is one.
 type faulty struct {
 	sink
 	fault func(ctx context.Context) error
@@ -131,12 +127,10 @@ func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// faultyFolder returns a sink in a new folder. The sink fails with the error that fault returns.
 func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (sinks.Place, string) {
 	return w.changed(name, func(s sink) sink { return faulty{s, fault} })
 }
 
-// changed returns a sink in a new folder, changed by a function.
 func (w *world) changed(name string, change func(sink) sink) (sinks.Place, string) {
 	d, dir := w.folder(name)
 	open := d.Open
@@ -150,7 +144,7 @@ func (w *world) changed(name string, change func(sink) sink) (sinks.Place, strin
 	return d, dir
 }
 
-// filed returns the revisions of a cluster's hours in a folder. Hours are numbered from the start.
+// filed returns the revision of each hour of a cluster. Hours are numbered from the start of the simulation.
 func (w *world) filed(dir, cluster string) map[int]int64 {
 	revisions := make(map[int]int64)
 	for hour, found := range w.manifest(dir, cluster) {
@@ -159,7 +153,7 @@ func (w *world) filed(dir, cluster string) map[int]int64 {
 	return revisions
 }
 
-// manifest returns the filed hours of a folder. No sink may use the folder at the same time.
+// No sink may use the folder during a call of manifest.
 func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	w.Helper()
 	s, err := files.Open(dir, []string{"csv"})
