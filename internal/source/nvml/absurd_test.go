@@ -14,8 +14,8 @@ import (
 )
 
 // TestAbsurdNumbers changes every number that the driver reports about one of eight GPUs, before or after the first
-// reading: the test sets all its bits, sets it to the largest value of its type, or sets it to NaN. The GPU must
-// still be read, and impossible values must be absent.
+// reading: to all bits set, to the largest value of its type, or to NaN. The GPU must still be read, and impossible
+// values must be absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -39,7 +39,6 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// TestAbsurdPartition checks that the source reads only a limited number of MIG devices per GPU.
 func TestAbsurdPartition(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -55,7 +54,6 @@ func TestAbsurdPartition(t *testing.T) {
 	wantEight(t, "healed", s, none, nothing)
 }
 
-// checkNumbers checks a report about a GPU with absurd numbers.
 func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	t.Helper()
 	for _, r := range report.Readings {
@@ -77,8 +75,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	}
 }
 
-// spoil replaces every number of a GPU in the state file, except its index and its mode. The change lasts until the
-// state is written again.
+// spoil replaces every number of a GPU in the state file, except its index and its mode, until the state is written
+// again.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
 	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)
@@ -99,7 +97,7 @@ func (d *driver) spoil(uuid, number string) {
 	})
 }
 
-// rewrite changes the content of the state file. The change lasts until the state is written again.
+// The change lasts until the state is written again.
 func (d *driver) rewrite(change func(state string) string) {
 	d.t.Helper()
 	state, err := os.ReadFile(d.path)
@@ -115,7 +113,6 @@ func (d *driver) rewrite(change func(state string) string) {
 	}
 }
 
-// above reports whether a gauge is above a limit, or below 0.
 func above(r gpu.Reading, g gpu.Gauge, limit float64) bool {
 	v := r.Gauges[g]
 	return v != nil && (*v < 0 || *v > limit)

@@ -10,43 +10,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts contains the driver's accounts of the processes on a GPU at one reading. After the
-// reading, only the method forget changes the accounts.
+// accounts contains the driver's accounting statistics at one reading. They are preferred over the ring of utilisation
+// samples: since R610 the driver sums the activity of each process, and these sums do not expire and can be read after
+// the process has ended. Only an administrator can enable accounting; this package never changes the mode.
 //
-// Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in the ring, these
-// sums do not expire, and the sums of ended processes can still be read. Therefore accounting is the better source
-// if an administrator has enabled it. The accounting mode is a setting of the host. This package never changes the
-// mode.
-//
-// The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
-// once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
-// are inferred and not verified on hardware: sampleCount counts all samples during the life of a
-// process, even samples that do not name the process; startTime is wall-clock time; and the last
-// samples of a process may be added after its end.
+// nvml.h documents the functions and the units of the sums. Older drivers update the sums once a second from the ring
+// (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts are inferred and not verified on hardware: sampleCount
+// counts all samples during the life of a process, even samples that do not name the process; startTime is wall-clock
+// time; and the last samples of a process may be added after its end.
 type accounts struct {
 	at time.Duration // boot-clock time at which the sums end
 	of map[uint32]account
-	// all contains the PIDs of all accounts, including processes that ended long ago.
+	// all contains the PID of every process with statistics, even if it ended long ago.
 	all map[uint32]bool
 }
 
-// account is the driver's account of one process.
 type account struct {
 	start   uint64 // wall clock in µs; distinguishes processes with the same PID
 	samples uint32
 	sm, fb  uint64 // sums over these samples, in percent × 100
 }
 
-// fullSample is the amount by which one sample of a fully busy GPU increases a sum.
+// fullSample is the increase of a sum by one sample of a fully busy GPU.
 const fullSample = 100 * 100
 
 // accountingPeriod is the interval at which the driver updates the sums. On average, the sums are
 // half of this period old.
 const accountingPeriod = time.Second
 
-// readAccounts reads the activity since the last reading from the accounts. If readAccounts returns
-// false, the caller must read all activity from the ring. The next reading starts from the current
-// accounts.
+// readAccounts adds the activity since the last reading to r. It returns false if the statistics do not cover this
+// time; the caller must then read the ring.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -73,8 +66,7 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	return true
 }
 
-// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode the
-// driver keeps no accounts.
+// The driver has no accounting in MIG mode.
 func (g *gpuReader) accounting(q *inquiry) bool {
 	if g.device.Partitions != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
@@ -83,9 +75,9 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the accounts of processes that are present, that were present at the last reading,
-// or that began and ended since the last reading. If an account is missing, it returns an error. A
-// process has no account if it started before accounting was enabled.
+// account reads the statistics of processes that are present, that were present at the last reading, or that began and
+// ended in between. It returns an error if a process has none, for example because it started before accounting was
+// enabled.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })
@@ -107,8 +99,7 @@ func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts
 	return now, missing
 }
 
-// accountOf reads the account of a process. If a sum is not available, the driver sets all bits of
-// the sum. accountOf rejects such sums.
+// accountOf rejects a sum with all bits set, which means that the sum is not available.
 func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	s, r := h.GetAccountingStats_v2(pid)
 	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {
@@ -117,7 +108,7 @@ func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	return s, r
 }
 
-// concern returns the PIDs of the accounts that may contain activity since an earlier reading.
+// concern returns the PIDs whose sums may have changed since an earlier reading.
 func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	for _, c := range contexts {
@@ -137,8 +128,8 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns the increase of the accounts since an earlier reading. If a new account belongs to
-// a process that started before that reading, the increase is unknown.
+// since returns the increase of each sum since an earlier reading. It returns false if an increase is unknown, for
+// example because a process without an earlier sum started before that reading.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
 	done := make(map[uint32]account, len(a.of))
@@ -159,9 +150,8 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 	return done, true
 }
 
-// mostSamples returns the number of samples that the driver took. This number is the largest number
-// of samples in any account, because the account of a process that was always present counts all
-// samples.
+// mostSamples returns the number of samples that the driver took. This is the largest count, because a process that was
+// always present counts every sample.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {
 		n = max(n, d.samples)
@@ -181,7 +171,7 @@ func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample
 	return out
 }
 
-// forget drops the account of an ended process if the driver's last update did not change this account.
+// forget drops ended processes whose sums no longer change.
 func (a *accounts) forget(done map[uint32]account, contexts []gpu.Context) {
 	maps.DeleteFunc(a.of, func(pid uint32, _ account) bool {
 		listed := slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid })

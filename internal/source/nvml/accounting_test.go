@@ -16,16 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// kept is the driver's account of a process: the start of the process, the number of samples, and the sum of the
-// percentages in the samples. A process with the zero value has no account.
+// kept is the accounting of one process: its start, the number of samples, and the sum of the percentages in the
+// samples. The zero value stands for a process without accounting.
 type kept struct {
 	began   time.Time
 	samples int
 	sm, mem int
 }
 
-// An office runs tests of one GPU with accounting. The samples in the GPU's ring name PID 99, to distinguish them from
-// the accounts.
+// In an office, the samples in the GPU's ring name PID 99, to distinguish them from accounting.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -34,7 +33,6 @@ type office struct {
 	uuid   string
 }
 
-// newOffice opens a driver with accounts of its processes, and reads it once.
 func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	g := gputest.Full(0)
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
@@ -47,7 +45,6 @@ func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	return o
 }
 
-// list sets the processes that the driver lists.
 func (o *office) list(pids ...uint32) {
 	contexts := &o.driver.node.GPUs[0].Reading.Contexts
 	*contexts = nil
@@ -57,7 +54,6 @@ func (o *office) list(pids ...uint32) {
 	o.driver.write()
 }
 
-// keep replaces the accounts in the driver.
 func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.lines = nil
 	for pid, k := range accounts {
@@ -68,7 +64,6 @@ func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.write()
 }
 
-// read waits a second and reads the GPU.
 func (o *office) read() gpu.Reading {
 	o.t.Helper()
 	o.clock.Advance(time.Second)
@@ -79,11 +74,10 @@ func (o *office) read() gpu.Reading {
 	return report.Readings[0]
 }
 
-// stale is the age of accounts that the program assumes.
+// stale is the age that the program assumes for accounting sums.
 const stale = time.Second / 2
 
-// want reads the GPU. It checks that the samples come from the accounts, and that they cover a span of the given
-// length.
+// want reads the GPU. It checks that the samples come from accounting and cover a span of the given length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
 	r := o.read()
@@ -97,7 +91,6 @@ func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	}
 }
 
-// wantRing reads the GPU and checks that the samples come from the ring.
 func (o *office) wantRing() {
 	o.t.Helper()
 	r := o.read()
@@ -108,10 +101,9 @@ func (o *office) wantRing() {
 
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is the age of the newest sample in the ring at a reading, as keep writes it.
+// ringLate is the age of the newest sample in the ring at a reading.
 const ringLate = 100 * time.Millisecond
 
-// two returns the accounts of two processes that have the same age.
 func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
@@ -126,8 +118,7 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks readings while the driver does not update the accounts. These readings must
-// cover no time. After a limit, the readings must cover time again.
+// While the driver does not update the sums, readings must cover no time. After a limit, they must cover time again.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -145,7 +136,6 @@ func TestAccountingStandsStill(t *testing.T) {
 	o.want(3 * time.Second) // no activity
 }
 
-// TestAccountingComesAndGoes checks the activity of processes that start or end between readings.
 func TestAccountingComesAndGoes(t *testing.T) {
 	o := newOffice(t, two(1000, 0, 0))
 	accounts := two(1010, 500, 0)
@@ -178,8 +168,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
-// TestAccountingOfWhoWasNotSeen checks that the activity of a process that started and ended between two readings is
-// reported.
+// The activity of a process that starts and ends between two readings must be reported.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
 	accounts[5] = kept{longAgo, 700, 90_000, 0} // the process ended long ago
@@ -195,7 +184,7 @@ func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestAccountingPIDReuse checks that a new process does not get the activity of an earlier process with the same PID.
+// A new process must not get the activity of an earlier process with the same PID.
 func TestAccountingPIDReuse(t *testing.T) {
 	o := newOffice(t, two(1000, 90_000, 0))
 	accounts := two(1010, 0, 1000)
@@ -204,9 +193,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The first reading with
-// complete accounts must also use the ring, because there are no earlier accounts with which these accounts could
-// be compared.
+// The ring must be used while accounting is incomplete. The first reading with complete accounting must also use the
+// ring, because there are no earlier sums to subtract.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -270,7 +258,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}
 }
 
-// TestAccountingHasNoNumbers checks that a sum with all bits set is ignored.
+// A sum with all bits set must be ignored.
 func TestAccountingHasNoNumbers(t *testing.T) {
 	o := newOffice(t, nil)
 	for n := range 3 {
@@ -282,7 +270,7 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAccountingWithoutARing checks that, if the driver has no ring, the activity is known from the second reading on.
+// If the driver has no ring, the activity must be known from the second reading on.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -293,7 +281,6 @@ func TestAccountingWithoutARing(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
 }
 
-// TestAccountingAfterReload checks that accounts from before a driver reload are ignored.
 func TestAccountingAfterReload(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -305,8 +292,7 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts checks that the activity in a reading that is too late to be used is not lost: the next reading
-// must contain it.
+// The activity in a reading that is too late to be used must be in the next reading.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -328,8 +314,8 @@ func TestStaleAccounts(t *testing.T) {
 	}
 }
 
-// TestAccountingIsNotAsked checks that accounts are not read in MIG mode or while accounting mode
-// is off, and that the program never enables accounting mode.
+// Accounting must not be read in MIG mode or while accounting mode is off, and the program must never enable accounting
+// mode.
 func TestAccountingIsNotAsked(t *testing.T) {
 	n := working()
 	d := newDriver(t, n)

@@ -24,7 +24,6 @@ const (
 	none   = -1
 )
 
-// eight returns a node with eight GPUs.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {
@@ -35,26 +34,25 @@ func eight() gputest.Node {
 	return n
 }
 
-// An effect removes, from the expected GPU, the values that are unknown while a call fails.
+// An effect removes from the expected GPU the values that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
 // nothing is the effect of a call whose failure changes no value in the report.
 func nothing(*gputest.GPU) {}
 
-// A call describes which values are missing while a function of the driver fails.
 type call struct {
-	// gpu is the index of a GPU for which the call is made, or none if the call is not about a single GPU.
+	// gpu is the index of a GPU for which the call is made, or none.
 	gpu int
-	// first is the effect of a failure for a new GPU, and later is the effect for a known GPU. If the call is not
-	// made for such a GPU, the effect is nil.
+	// first is the effect of a failure for a new GPU, and later is the effect for a known GPU. nil means that the call
+	// is not made for such a GPU.
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except seven functions that this test cannot make
-// fail. nvmlErrorString never fails. The others are called only with older libraries (nvmlDeviceGetGpuFabricInfo, see
-// TestOldDriver), during a release (nvmlDeviceGetHandleByPciBusId, see TestReleaseGPU), in accounting mode
-// (nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, see TestAccountingFallsBack), for profiling
-// (nvmlGpmSampleGet, see TestProfileFails) and for fans (nvmlDeviceGetFanSpeed, see TestDetailCallFails).
+// calls contains every function of the driver that the program calls, except seven functions. nvmlErrorString never
+// fails. The others are called only with older libraries (nvmlDeviceGetGpuFabricInfo, see TestOldDriver), during a
+// release (nvmlDeviceGetHandleByPciBusId, see TestReleaseGPU), in accounting mode (nvmlDeviceGetAccountingPids and
+// nvmlDeviceGetAccountingStats, see TestAccountingFallsBack), for profiling (nvmlGpmSampleGet, see TestProfileFails)
+// and for fans (nvmlDeviceGetFanSpeed, see TestDetailCallFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -111,8 +109,7 @@ var calls = withTables(map[string]call{
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// healthCalls contains the calls that read health. No GPU in this test supports them, so the program repeats them only
-// after reaskAfter.
+// No GPU in this test supports these calls, so the program repeats them only after reaskAfter.
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
@@ -124,7 +121,6 @@ var healthCalls = []string{
 // The program repeats an unsupported call within this time.
 const reaskAfter = 11 * time.Minute
 
-// withTables adds the calls that read gauges and health to the given calls.
 func withTables(calls map[string]call) map[string]call {
 	for _, name := range healthCalls {
 		calls[name] = always(plain, nothing)
@@ -135,20 +131,18 @@ func withTables(calls map[string]call) map[string]call {
 	return calls
 }
 
-// always returns a call that has the same effect for a new GPU and for a known GPU.
 func always(i int, e effect) call { return call{i, e, e} }
 
 func lost(g *gputest.GPU) { g.Lost = true }
 
 func unlisted(g *gputest.GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false }
 
-// unmetered is the effect of a temporary failure of a GPU's best energy counter.
 func unmetered(g *gputest.GPU) {
 	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
 }
 
-// TestCallsAreKnown runs all code that calls the driver. It compares the table with the calls that were made, and with
-// the driver's function names in the source code. A new call needs a row in the table.
+// TestCallsAreKnown compares the table with the calls that were made and with the driver's function names in the source
+// code.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -183,7 +177,6 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// named returns the driver's function names in the source code, without version suffixes.
 func named(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

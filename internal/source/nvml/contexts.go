@@ -11,11 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// readContexts reads the processes that have a context on the GPU. In MIG mode it reads the lists
-// of each MIG device instead of the lists of the whole GPU. In this mode, the lists of the whole
-// GPU require privileges and do not name instances. If one list cannot be read or is too long, all
-// processes are unknown, because otherwise all processes in the missing list would seem to have
-// ended.
+// readContexts reads the lists of each MIG device in MIG mode, because the lists of the whole GPU then require
+// privileges and do not name instances. If one list is unreadable or too long, all contexts are unknown, because the
+// processes in that list would seem to have ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil
@@ -34,9 +32,8 @@ func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	slices.SortFunc(r.Contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// listContexts merges the three process lists of a GPU or MIG device into one entry per process. It
-// returns false if a list could not be read. If the driver has no lists for graphics or MPS, the
-// compute list alone is complete.
+// listContexts merges the three process lists of a GPU or MIG device into one entry per process. A list that the driver
+// does not support counts as empty.
 func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {
@@ -63,8 +60,7 @@ func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gp
 	return known && !failed
 }
 
-// merged adds one row of a list to the entry of its process. Every list reports the memory of the
-// whole process, so the memory is not summed.
+// Every list reports the memory of the whole process, so merged does not add it up.
 func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
 	c.PID = p.Pid
 	c.MPS = c.MPS || mps

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestContexts checks that the lists are merged into one entry per process.
 func TestContexts(t *testing.T) {
 	g := gputest.Full(0)
 	g.Reading.Contexts = nil
@@ -28,8 +27,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextsKnown checks that contexts are known if the driver supports only one of the three
-// lists.
+// One of the three lists must be enough.
 func TestContextsKnown(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

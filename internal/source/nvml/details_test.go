@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// detailValues contains values of the driver, each with the expected value of a metric. The numbers of fields, modes
-// and units are copied from nvml.h. Values that are read only together with other values are in TestDetailGroups.
+// detailValues contains values of the driver with the expected value of a metric. The numbers of fields, modes and
+// units are copied from nvml.h. Values that are read only together with other values are in TestDetailGroups.
 var detailValues = map[string]struct {
 	metric string
 	value  float64
@@ -34,14 +34,12 @@ var detailValues = map[string]struct {
 	"compute=3":                    {"mode_info compute exclusive_process", 1},
 }
 
-// A detailReader reads the health details of one GPU.
 type detailReader struct {
 	*driver
 	clock *gputest.Clock
 	s     *nvml.Source
 }
 
-// newDetailReader returns a reader for a GPU with these fields in the state file.
 func newDetailReader(t *testing.T, fields ...string) *detailReader {
 	node := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
 	node.GPUs[0].Reading.RowRemap, node.GPUs[0].Device.ReportsEvents = nil, false // some tests need these calls with other values
@@ -53,13 +51,12 @@ func newDetailReader(t *testing.T, fields ...string) *detailReader {
 
 func (r *detailReader) uuid() string { return r.node.GPUs[0].Device.UUID }
 
-// report makes the driver report these fields.
 func (r *detailReader) report(fields ...string) {
 	r.lines = []string{"health\tgpu=" + r.uuid() + "\t" + strings.Join(fields, "\t")}
 	r.write()
 }
 
-// read waits for a time and then reads. It returns the values by metric and labels.
+// read returns the values by metric and labels.
 func (r *detailReader) read(after time.Duration) map[string]float64 {
 	r.t.Helper()
 	r.clock.Advance(after)
@@ -81,7 +78,7 @@ func (r *detailReader) want(after time.Duration, want map[string]float64) {
 	}
 }
 
-// TestDetails reads all values together, and each value alone. A value must be missing if the GPU does not report it.
+// TestDetails reads all values together, and each value alone. Values that the GPU does not report must be missing.
 func TestDetails(t *testing.T) {
 	all := make(map[string]float64)
 	for field, v := range detailValues {
@@ -102,7 +99,6 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestDetailGroups reads values that are read together.
 func TestDetailGroups(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fields []string
@@ -151,7 +147,6 @@ func TestDetailGroups(t *testing.T) {
 	}
 }
 
-// TestDetailsAbsurd checks that numbers that no GPU can have are ignored.
 func TestDetailsAbsurd(t *testing.T) {
 	for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "2147483647", "-1"} {
 		t.Run(absurd, func(t *testing.T) {
@@ -182,8 +177,7 @@ func TestDetailsAbsurd(t *testing.T) {
 	}
 }
 
-// TestDetailCallFails makes each call fail. Only the values of this call may be missing, and they must return when the
-// call works again and is due.
+// While a call fails, only its values may be missing. They must return when the call works again and is due.
 func TestDetailCallFails(t *testing.T) {
 	const day = 24 * time.Hour
 	for call, tt := range map[string]struct {
@@ -218,9 +212,8 @@ func TestDetailCallFails(t *testing.T) {
 	}
 }
 
-// TestDetailIntervals checks the intervals of calls over two days. During these days, the driver is reloaded and
-// the GPU is lost. These events must not cause another check of the InfoROM, because the check reads the flash
-// memory of the InfoROM.
+// TestDetailIntervals checks the intervals of calls over two days with a driver reload and the loss of a GPU. These
+// events must not cause another check of the InfoROM, because the check reads its flash memory.
 func TestDetailIntervals(t *testing.T) {
 	r := newDetailReader(t, "margin=20", "persistence=1", "inforom=1")
 	r.read(0)
@@ -260,7 +253,6 @@ func TestDetailIntervals(t *testing.T) {
 	wantCalls("on the next day", map[string]int{"nvmlDeviceValidateInforom": 2})
 }
 
-// TestDetailsOff checks that no function is called for details unless they are enabled.
 func TestDetailsOff(t *testing.T) {
 	for name, plain := range map[string]bool{"on": false, "off": true} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +280,6 @@ func TestDetailsOff(t *testing.T) {
 	}
 }
 
-// detailFunctions are the functions that are called only for details.
 var detailFunctions = []string{
 	"nvmlDeviceGetMarginTemperature", "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetNumFans", "nvmlDeviceGetFanSpeed", "nvmlDeviceGetSupportedClocksEventReasons",
 	"nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetInforomImageVersion", "nvmlDeviceValidateInforom", "nvmlDeviceGetPersistenceMode", "nvmlDeviceGetComputeMode",

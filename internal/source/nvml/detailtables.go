@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// detailCalls contains the details that are read by separate calls, except the check of the InfoROM.
 var detailCalls = []healthCall{
 	{"nvmlDeviceGetMarginTemperature", 0, temperatureMargin},
 	{"nvmlDeviceGetCurrentClocksEventReasons", 0, clockReasons},
@@ -35,8 +34,8 @@ var detailCalls = []healthCall{
 	{"nvmlSystemGetConfComputeState", seldom, confidentialComputing},
 }
 
-// inforomCheck reads the flash memory of the InfoROM, so the check is rare. The result of the check is kept in the type
-// memory, so that the check is not repeated after a GPU was lost or the driver was loaded again.
+// inforomCheck reads the flash memory of the InfoROM, so it runs only once a day. The result is part of [memory], so
+// that the check is not repeated after a GPU was lost or the driver was reloaded.
 var inforomCheck = healthCall{"nvmlDeviceValidateInforom", 24 * time.Hour, func(g *gpuReader) ([]gpu.HealthValue, ret) {
 	r := g.handle.ValidateInforom()
 	if r == gonvml.ERROR_CORRUPTED_INFOROM {
@@ -45,14 +44,13 @@ var inforomCheck = healthCall{"nvmlDeviceValidateInforom", 24 * time.Hour, func(
 	return single(gpu.InfoROMValid, 1), r
 }}
 
-// These are the names of settings, in the order of their numbers (nvml.h, nvmlEnableState_t, nvmlComputeMode_t). The
-// driver no longer supports compute mode 1.
+// Names of settings, indexed by their number (nvml.h, nvmlEnableState_t, nvmlComputeMode_t). The driver no longer
+// supports compute mode 1.
 var (
 	switches     = []string{"disabled", "enabled"}
 	computeModes = []string{"default", "", "prohibited", "exclusive_process"}
 )
 
-// mode returns the name of a mode. A setting without a name is unknown.
 func mode(name string, settings []string, n int, r ret) ([]gpu.HealthValue, ret) {
 	if r != gonvml.SUCCESS {
 		return nil, r
@@ -63,7 +61,6 @@ func mode(name string, settings []string, n int, r ret) ([]gpu.HealthValue, ret)
 	return single(gpu.Modes, 1, name, settings[n]), r
 }
 
-// migModes reads the current MIG mode and the MIG mode after the next reset. It omits a mode that is unknown.
 func migModes(g *gpuReader) ([]gpu.HealthValue, ret) {
 	current, pending, r := g.handle.GetMigMode()
 	if r != gonvml.SUCCESS {
@@ -74,8 +71,7 @@ func migModes(g *gpuReader) ([]gpu.HealthValue, ret) {
 	return append(values, next...), r
 }
 
-// confidentialComputing reads the state of confidential computing on the machine. If developer tools are enabled,
-// confidential data are not protected.
+// With developer tools enabled, confidential data are not protected, so the mode is reported as devtools.
 func confidentialComputing(g *gpuReader) ([]gpu.HealthValue, ret) {
 	state, r := g.lib.SystemGetConfComputeState()
 	settings := switches
@@ -85,7 +81,6 @@ func confidentialComputing(g *gpuReader) ([]gpu.HealthValue, ret) {
 	return mode("confidential_computing", settings, int(state.CcFeature), r)
 }
 
-// firmware returns a function that reads the version of one firmware part.
 func firmware(part string, read func(device) (string, ret)) func(*gpuReader) ([]gpu.HealthValue, ret) {
 	return func(g *gpuReader) ([]gpu.HealthValue, ret) {
 		version, r := read(g.handle)
@@ -107,7 +102,6 @@ func temperatureMargin(g *gpuReader) ([]gpu.HealthValue, ret) {
 	return single(gpu.TemperatureMargin, float64(m.MarginTemperature)), r
 }
 
-// highestClock reads a clock in MHz.
 func highestClock(name string, which gonvml.ClockType) func(*gpuReader) ([]gpu.HealthValue, ret) {
 	return func(g *gpuReader) ([]gpu.HealthValue, ret) {
 		mhz, r := g.handle.GetMaxClockInfo(which)
@@ -118,7 +112,7 @@ func highestClock(name string, which gonvml.ClockType) func(*gpuReader) ([]gpu.H
 	}
 }
 
-// clockReasonBits contains the bit and the label of each reason, in the order of nvml.h (nvmlClocksEventReason*).
+// clockReasonBits contains the reasons of nvml.h (nvmlClocksEventReason*).
 var clockReasonBits = []struct {
 	name string
 	bit  uint64
@@ -136,10 +130,10 @@ var clockReasonBits = []struct {
 	{"reliability", gonvml.ClocksEventReasonReliability},
 }
 
-// maxReasons is higher than the bits of all reasons.
+// maxReasons is greater than a mask of all reasons. A greater value is invalid.
 const maxReasons = 1 << 24
 
-// clockReasons returns a value for each reason that the GPU supports: whether the reason is currently active.
+// clockReasons returns 1 for each active reason, and 0 for each other reason that the GPU supports.
 func clockReasons(g *gpuReader) ([]gpu.HealthValue, ret) {
 	if !g.lib.has("nvmlDeviceGetSupportedClocksEventReasons") {
 		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
@@ -164,13 +158,12 @@ func clockReasons(g *gpuReader) ([]gpu.HealthValue, ret) {
 	return values, r
 }
 
-// The number of fans of a GPU, and the speed of a fan in percent, are always below these limits.
+// Greater numbers of fans or greater speeds, in percent, are invalid.
 const (
 	maxFans     = 16
 	maxFanSpeed = 300
 )
 
-// fanSpeeds reads the speed of each fan in percent. A fan is omitted if its speed is unknown.
 func fanSpeeds(g *gpuReader) ([]gpu.HealthValue, ret) {
 	if !g.lib.has("nvmlDeviceGetFanSpeed_v2") {
 		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
@@ -194,9 +187,8 @@ func fanSpeeds(g *gpuReader) ([]gpu.HealthValue, ret) {
 // maxC2CLinks is higher than the number of NVLink-C2C links of a GPU. GPM has metrics for 14 links (nvml.h).
 const maxC2CLinks = 64
 
-// c2cLinks reads the number of C2C links, and the number of active links. It assumes that the scope of the status field
-// is the number of the link, as for NVLink, because nvml.h does not define the scope. If a link has no status, the
-// number of active links is unknown.
+// c2cLinks assumes that the scope of the status field is the number of the link, as for NVLink, because nvml.h does not
+// define the scope. If a link has no status, the number of active links is unknown.
 func c2cLinks(g *gpuReader) ([]gpu.HealthValue, ret) {
 	count, r := readField(g.handle, gonvml.FI_DEV_C2C_LINK_COUNT, wholeGPU)
 	if r == gonvml.SUCCESS && (count == 0 || count > maxC2CLinks) {

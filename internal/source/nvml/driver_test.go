@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// libraryPath is the path of the fake driver library.
 var libraryPath string
 
 func TestMain(m *testing.M) {
@@ -29,19 +28,17 @@ func TestMain(m *testing.M) {
 	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
-// A driver is the fake driver: the node that it reports, and additional content of its state file.
+// A driver is the fake driver library and its state file.
 type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// lines contains additional lines of the state file. fields contains additional fields of the gpu records in this
-	// file.
+	// lines and fields are added to the state file: lines at the end, fields to the gpu records.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
 	system string            // additional fields of the driver record, separated by tabs
 	proc   string            // procfs with the memory of the machine, or empty
-	// profiling is set if the sources read profiles. plain is set if the sources do not read the details
-	// of health.
+	// profiling enables profiles. plain disables the details of health.
 	profiling, plain bool
 	tick             time.Duration // usual interval between two readings of the sources, or 0
 
@@ -49,7 +46,6 @@ type driver struct {
 	stages *stage.Set   // stages of the source that was opened last
 }
 
-// newDriver makes the process's fake library report the node.
 func newDriver(t *testing.T, n gputest.Node) *driver {
 	dir := t.TempDir()
 	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}}
@@ -59,8 +55,7 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 	return d
 }
 
-// open returns a source that reads the driver and is closed at the end of the test. The source waits for slow calls, so
-// tests with hanging calls use [gputest.Hasty].
+// open returns a source that waits for slow calls. Tests with hanging calls use [gputest.Hasty].
 func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.HangTimeout, now) }
 
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
@@ -81,7 +76,6 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 	return s
 }
 
-// change replaces the node and removes the additional lines.
 func (d *driver) change(n gputest.Node) {
 	d.node, d.lines, d.fields = n, nil, map[string]string{}
 	d.write()
@@ -93,7 +87,6 @@ func (d *driver) fault(uuid, call, do string) {
 	d.write()
 }
 
-// healed removes all additional lines, and with them all faults.
 func (d *driver) healed() {
 	d.lines = nil
 	d.write()
@@ -127,12 +120,10 @@ func (d *driver) write() {
 	}
 }
 
-// calls returns how often a function was called.
 func (d *driver) calls(function string) int {
 	return strings.Count(d.log(), "\t"+function+"\t")
 }
 
-// last returns the function that was called last.
 func (d *driver) last() string {
 	log := d.log()
 	line := log[strings.LastIndexByte(strings.TrimSuffix(log, "\n"), '\n')+1:]
@@ -144,7 +135,6 @@ func (d *driver) log() string {
 	return string(log)
 }
 
-// await waits until a function has been called the given number of times.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
 	deadline := time.After(gputest.HangTimeout)

@@ -8,10 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter describes the chosen way to read a GPU's energy. A counter is chosen once per session,
-// because the energy would jump if values of several counters were mixed. The reader also
-// integrates power. If a counter fails at first and works later, the ledger can continue from this
-// integral.
+// A meter describes how the energy of a GPU is read. A counter is chosen once per session, because the energy would
+// jump from one counter to another. The power is always integrated too, so that the ledger can continue from the
+// integral if a counter fails at first and works later.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
@@ -29,11 +28,11 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings for which a failing counter is tried before the next best way
-// is chosen, as long as the driver may support the counter.
+// maxTries is the number of readings after which a failing counter is replaced by the next choice. A counter that the
+// driver does not support is replaced at once.
 const maxTries = 3
 
-// retryAfter is the interval, in readings, at which a failed counter is tried again.
+// retryAfter is the number of readings after which a failed counter is tried again.
 const retryAfter = 10
 
 func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
@@ -73,8 +72,7 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// choose selects the best way that works. Pascal and older GPUs, and some virtual GPUs, report only
-// power.
+// Pascal and older GPUs, and some virtual GPUs, report only power.
 func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	g.meter.tries++
 	if g.chooseCounter(q) {
@@ -85,11 +83,10 @@ func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	}
 }
 
-// chooseCounter selects the best counter that works, and reports whether the choice is final. Field
-// 191 with the GPU's scope is preferred, because only this field is known to count only the energy
-// of the GPU. The older counter has no scope. On GH200 and GB200 boards it covers the whole module,
-// including the CPU or the second die. Its scope is known to be the module only if the driver
-// supports field 191 for the module but not for the GPU.
+// chooseCounter prefers field 191 (NVML_FI_DEV_ENERGY) with the GPU's scope, because only this field is known to
+// exclude other hardware. The older counter (nvmlDeviceGetTotalEnergyConsumption) has no scope. On GH200 and GB200
+// boards it covers the whole module, including the CPU or the second die. It is treated as the module's counter only if
+// field 191 works for the module but not for the GPU. The result has the same meaning as that of [gpuReader.settle].
 func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	g.meter.failed = false
 	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
@@ -104,9 +101,8 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses the given way if reading it returned no error. It returns true if no other way should be tried at
-// this reading: either the given way was chosen, or it failed with an error other than "not supported" and will be
-// tried again.
+// settle chooses a kind of meter if err is nil. It returns true if no other kind should be tried at this reading:
+// either this kind was chosen, or it failed although the driver may support it, and will be tried again.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)
@@ -125,13 +121,11 @@ func (g *gpuReader) energyCounter(q *inquiry) (gpu.Millijoules, error) {
 	})
 }
 
-// energyField reads NVML_FI_DEV_ENERGY for a scope, in mJ.
 func (g *gpuReader) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
 	n, err := g.field(q, gonvml.FI_DEV_ENERGY, scope)
 	return gpu.Millijoules(n), err
 }
 
-// field reads a numeric field for a scope.
 func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	return query(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
@@ -148,7 +142,6 @@ func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	})
 }
 
-// modulePower reads NVML_FI_DEV_POWER_AVERAGE for the GPU and for its module, in mW.
 func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	power := func(scope uint32) gpu.Watts {
 		mw, err := g.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
@@ -168,7 +161,6 @@ func available64(n uint64, r ret) (uint64, ret) {
 	return n, r
 }
 
-// fieldInteger decodes the value of a field according to the value type in the driver's response.
 func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	bits := binary.NativeEndian.Uint64(f.Value[:])
 	switch gonvml.ValueType(f.ValueType) {

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// readFields reads a GPU whose driver reports only the given fields.
 func readFields(t *testing.T, fields string) gpu.Report {
 	t.Helper()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
@@ -18,7 +17,6 @@ func readFields(t *testing.T, fields string) gpu.Report {
 	return gputest.Read(t, d.open(gputest.NewClock().Now))
 }
 
-// TestEnergySource checks which of several ways to read the energy is chosen.
 func TestEnergySource(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -48,8 +46,8 @@ func TestEnergySource(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and that the next best counter
-// is used after three failed attempts.
+// A counter that works at the second attempt must be used. After three failed attempts, the next best counter must be
+// used.
 func TestEnergyFailsAtFirst(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -72,8 +70,8 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsForLong checks a counter that fails at first and then works. Within ten readings, it must replace the
-// integral of power. The first reading with the counter must also contain the integral.
+// If a counter fails at first and then works, it must replace the integral of power within ten readings. The first
+// reading with the counter must also contain the integral.
 func TestEnergyFailsForLong(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
@@ -150,7 +148,6 @@ func TestIntegral(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesRenumbering checks that an integral continues when the number of GPUs changes.
 func TestIntegralOutlivesRenumbering(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
@@ -167,7 +164,7 @@ func TestIntegralOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesLoss checks that an integral does not restart at zero when a lost GPU returns.
+// An integral must not restart at zero when a lost GPU returns.
 func TestIntegralOutlivesLoss(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}}
@@ -188,7 +185,7 @@ func TestIntegralOutlivesLoss(t *testing.T) {
 	}
 }
 
-// TestMeterOutlivesRenumbering checks that the chosen counter stays in use if it fails once while GPUs are renumbered.
+// The chosen counter must stay in use if it fails once while GPUs are renumbered.
 func TestMeterOutlivesRenumbering(t *testing.T) {
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
 	d := newDriver(t, n)
@@ -208,8 +205,7 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestMeterOfANewDriver checks that the energy source is chosen again after a driver reload, because the new driver may
-// have a better one.
+// The energy source must be chosen again after a driver reload, because the new driver may have a better one.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -223,8 +219,8 @@ func TestMeterOfANewDriver(t *testing.T) {
 	}
 }
 
-// TestModulePower checks that the power of the GPU and the power of the module are both read if the counter belongs to
-// the module, and that an impossible power is not reported.
+// If the counter belongs to the module, the power of the GPU and of the module must both be read. An impossible power
+// must not be reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {
 		name, fields string

@@ -14,33 +14,29 @@ import (
 )
 
 const (
-	// eventInterval is the interval between two calls for an event while there are no events. The calls do not wait
-	// in the driver, for two reasons. First, a thread that waits in the driver keeps Go's monitor thread awake. In
-	// measurements, the monitor thread then used a third of the processor time of an idle exporter. Second, the
-	// driver could not be shut down before the waiting call returns.
+	// eventInterval is the interval between two calls while there are no events. The calls do not wait in the driver,
+	// for two reasons. A thread that waits in the driver keeps Go's monitor thread awake, which used a third of the
+	// processor time of an idle exporter in measurements. And the driver could not be shut down before the waiting call
+	// returns.
 	eventInterval = 250 * time.Millisecond
 	// eventRetry is the pause after a failure, and while the driver is not open.
 	eventRetry = time.Second
 )
 
-// errClosed is returned while the driver is closed.
 var errClosed = errors.New("driver is not open")
 
-// event is the result of one wait for an event.
 type event struct {
 	session *session
 	data    gonvml.EventData
 	err     error
 }
 
-// An eventSet receives the driver's events for the GPUs that are registered with the set.
 type eventSet struct {
 	gonvml.EventSet
 	mu      sync.RWMutex // locked for reading while GPUs are being registered
 	retired bool
 }
 
-// register makes the set receive a GPU's XID errors, unless the set is retired.
 func (e *eventSet) register(h device) (struct{}, ret) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -50,8 +46,6 @@ func (e *eventSet) register(h device) (struct{}, ret) {
 	return struct{}{}, h.RegisterEvents(gonvml.EventTypeXidCriticalError, e.EventSet)
 }
 
-// retire prevents further registrations. It returns false, and does nothing, if a registration is
-// in progress.
 func (e *eventSet) retire() bool {
 	if !e.mu.TryLock() { // a registration is in progress and may hang
 		return false
@@ -61,8 +55,7 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents replaces the event set by an empty set, or by nil if it cannot create one. renewEvents
-// must not run during a wait for events, so it runs when the session starts and between two waits.
+// renewEvents must not run during a wait for events, so it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -73,16 +66,14 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// freeEvents frees a set, unless a call uses it. Sets in use are freed when the driver is shut
-// down.
+// A set that a call uses is freed when the driver is shut down.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()
 	}
 }
 
-// subscribe makes the current event set receive a GPU's XID errors. It skips a GPU that supports no
-// events. After a failure the caller calls subscribe again later. It runs in the GPU's lane.
+// subscribe registers a GPU for XID errors. After a failure it is called again later. It runs in the GPU's lane.
 func (d *session) subscribe(g *gpuReader) {
 	set := d.events.Load()
 	if g.events == set && g.device.ReportsEvents {
@@ -134,8 +125,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent takes an event from a session. If there is no event, it returns after eventInterval
-// without an error.
+// If there is no event, awaitEvent returns nil after eventInterval.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventInterval)
 	call(d, waiting, d.waitEvent)
@@ -163,9 +153,8 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent takes an event from the driver if there is one. If the driver's call fails, it replaces the
-// event set, because the driver rejects a whole set if one of its GPUs is lost. Every other GPU is
-// registered with the new set when the GPU is next read. waitEvent runs in a lane.
+// If the driver's call fails, waitEvent replaces the event set, because the driver rejects a whole set if one of its
+// GPUs is lost. Every other GPU is registered with the new set when the GPU is next read. waitEvent runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {
@@ -195,7 +184,6 @@ func (s *Source) takeXIDs() []gpu.DriverEvent {
 	return xids
 }
 
-// rest returns after the given pause, or when ctx ends.
 func rest(ctx context.Context, pause time.Duration) {
 	t := time.NewTimer(pause)
 	defer t.Stop()

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// watch runs the source s until the test ends.
 func watch(t *testing.T, s *nvml.Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +29,6 @@ func watch(t *testing.T, s *nvml.Source) {
 	})
 }
 
-// wantXIDs reads until the expected number of events has been reported, and compares the events.
 func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 	t.Helper()
 	var got []gpu.DriverEvent
@@ -61,7 +59,7 @@ func TestXIDs(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 31})
 }
 
-// TestXIDRefused checks a node on which one GPU supports no events.
+// One of the GPUs supports no events.
 func TestXIDRefused(t *testing.T) {
 	d := newDriver(t, pair())
 	one, two := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
@@ -74,7 +72,7 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// TestXIDRefusedLater checks a GPU that supports events at first, but does not support them after a driver reload.
+// A GPU supports events at first, but not after a driver reload.
 func TestXIDRefusedLater(t *testing.T) {
 	d, clock := newDriver(t, pair()), gputest.NewClock()
 	s := d.open(clock.Now)
@@ -91,12 +89,10 @@ func TestXIDRefusedLater(t *testing.T) {
 	})
 }
 
-// up reports whether the last wait for events succeeded, according to the stage.
 func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
 
-// TestXIDStage checks the stage xid after a successful wait for events, and after a failed wait.
 func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
@@ -119,8 +115,8 @@ func TestXIDStage(t *testing.T) {
 	}
 }
 
-// TestXIDOfTheOthers checks that the events of all other GPUs are reported after the loss of a GPU, although the driver
-// rejects an event set that contains a lost GPU.
+// After the loss of a GPU, the events of the other GPUs must be reported, although the driver rejects an event set that
+// contains a lost GPU.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
@@ -143,8 +139,8 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestXIDsWithoutWaiting checks that calls to the driver return immediately if there is no event. Otherwise, a release
-// of the driver and the end of the exporter would have to wait for such a call.
+// Calls to the driver must return immediately if there is no event. Otherwise, a release of the driver and the end of
+// the exporter would have to wait.
 func TestXIDsWithoutWaiting(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -159,7 +155,7 @@ func TestXIDsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestXIDTimeoutAtOnce checks that the event loop pauses if the driver's wait returns immediately.
+// The event loop must pause if the driver's wait returns immediately.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -216,7 +212,7 @@ func TestXIDEvents(t *testing.T) {
 	}
 }
 
-// TestXIDSetFailsAtFirst checks that events arrive once the driver can create an event set.
+// Events must arrive once the driver can create an event set.
 func TestXIDSetFailsAtFirst(t *testing.T) {
 	d := newDriver(t, pair())
 	one := d.node.GPUs[0].Device.UUID
@@ -232,7 +228,6 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 }
 
-// TestRunEndsWhileAWaitHangs checks that Run ends even if a call to the driver does not return.
 func TestRunEndsWhileAWaitHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -8,8 +8,7 @@ import (
 // QuietTimes measures the idle power without a driver.
 type QuietTimes struct{ quietTimes }
 
-// Measure adds the contents of two buffers. The samples of power are in watts, and the samples of utilisation are from
-// 0 to 1. The key is the time of a sample in µs.
+// Measure adds power samples in watts and utilisation samples from 0 to 1. The keys are times in µs.
 func (t *QuietTimes) Measure(power, busy map[int64]float64, maxPower gpu.Watts) gpu.Watts {
 	return gpu.Watts(t.Times.Measure(pointsOf(power), pointsOf(busy), float64(maxPower)))
 }

@@ -11,13 +11,11 @@ var fabricStates = map[uint8]string{
 	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
 }
 
-// fabricFailed is the state of a GPU after its registration with the fabric completed with an
-// error. In this state NVLink to other GPUs does not work.
+// fabricFailed is the state after a registration that completed with an error. NVLink to other GPUs then does not work.
 const fabricFailed = "failed"
 
-// readFabric reads the GPU's registration with the fabric and the health of its links. Links can
-// fail long after the registration, so both are read repeatedly. After an error the last
-// registration is kept, but not the health.
+// readFabric runs repeatedly, because links can fail long after the GPU's registration with the fabric. After an error
+// it keeps the last registration, but not the health.
 func (g *gpuReader) readFabric(q *inquiry) {
 	call, read := "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
 		info, r := g.handle.GetGpuFabricInfo()
@@ -41,8 +39,7 @@ func (g *gpuReader) readFabric(q *inquiry) {
 	g.device.Fabric = f
 }
 
-// fabric converts the driver's response, and returns nil if the GPU has no fabric. After a failed
-// registration, the fabric has no cluster.
+// fabric returns nil if the GPU has no fabric.
 func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
 	word, ok := fabricStates[state]
 	if !ok {
@@ -54,9 +51,9 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
-// maskFields contains the fields of the health mask in which 1 means a problem and 2 means no
-// problem. Two other fields are omitted, because their value 1 is good: the partition and the
-// connection to the fabric manager. A GPU without a partition may be a spare GPU.
+// maskFields contains the fields of the health mask in which 1 means a problem and 2 means no problem. The fields for
+// the partition and for the connection to the fabric manager are omitted, because their value 1 is good and a GPU
+// without a partition may be a spare GPU.
 var maskFields = []struct {
 	shift uint
 	name  string
@@ -67,7 +64,6 @@ var maskFields = []struct {
 	{gonvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY, "access_timeout_recovery"},
 }
 
-// misconfigurations contains the causes of an incorrect configuration, by their value in the mask.
 var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE:                 "",
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_INCORRECT_SYSGUID:    "system_guid",
@@ -79,8 +75,7 @@ var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_GPU_STATE_INVALID:    "gpu_state",
 }
 
-// fabricProblems returns the problems in a health mask. It ignores fields that the driver does not
-// support and fields with an unknown value.
+// fabricProblems ignores fields that the driver does not support and fields with an unknown value.
 func fabricProblems(mask uint32) (problems []gpu.FabricProblem) {
 	for _, f := range maskFields {
 		if v := mask >> f.shift & 3; v == 1 || v == 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails makes each call fail for one of eight GPUs. It uses error codes after which the program repeats the
-// call. Only the values of the failing call may be missing, and they must return when the call works again.
+// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the program repeats the call.
+// Only the values of this call may be missing, and they must return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -41,8 +41,8 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads until each of the eight GPUs has had time to respond, and then checks the report. The fault affects
-// one of the GPUs.
+// wantEight reads until each GPU has had time to respond, and then checks the report. The fault affects one of the
+// GPUs.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
 	n := eight()
@@ -58,7 +58,6 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 	}), affected, e)
 }
 
-// checkEight checks a report about the eight GPUs. The fault affects one of them.
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {
@@ -111,15 +110,14 @@ func TestDriverCallFails(t *testing.T) {
 	}
 }
 
-// complete reports whether all eight GPUs have readings and report events.
 func complete(r gpu.Report, err error) bool {
 	silent := func(d gpu.Device) bool { return !d.ReportsEvents }
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 
-// TestOthersAreUnharmed breaks each call for one of eight GPUs in every way: with permanent error codes, empty
-// responses, empty lists and wrong energy. The values of the seven other GPUs must be exact. After a driver reload, the
-// broken GPU must be read again.
+// TestOthersAreUnharmed breaks each call for one of eight GPUs: with permanent error codes, empty responses, empty
+// lists and wrong energy. The values of the seven other GPUs must be exact. After a driver reload, the broken GPU must
+// be read again.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -161,7 +159,6 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a function that reports whether all GPUs have a reading, except possibly the given GPU.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -169,8 +166,7 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except the given GPU. The indices of these GPUs depend on whether the driver counts the given
-// GPU.
+// The indices of the other GPUs depend on whether the driver counts the given GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

@@ -15,22 +15,20 @@ type gate struct {
 	idle  chan struct{} // closed and set to nil when the last call returns
 }
 
-// admit opens the gate for calls of a session.
 func (g *gate) admit(d *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.open = d
 }
 
-// session returns the open session, or nil.
+// session returns nil if no session is open.
 func (g *gate) session() *session {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.open
 }
 
-// enter reports whether a call of session d may start. If it returns true, the caller must call
-// leave after the call.
+// enter reports whether a call of session d may start. If it returns true, the caller must call leave after the call.
 func (g *gate) enter(d *session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +49,7 @@ func (g *gate) leave() {
 	}
 }
 
-// shut closes the gate, so that further calls are rejected. It returns a channel that is closed
-// when all calls in flight have returned.
+// shut rejects further calls. The returned channel is closed when all calls in flight have returned.
 func (g *gate) shut() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,8 +65,7 @@ func (g *gate) shut() <-chan struct{} {
 	return idle
 }
 
-// drain shuts the gate, waits for the calls in flight, and reports whether all of them returned
-// before ctx ended.
+// drain shuts the gate and reports whether all calls in flight returned before ctx ended.
 func (g *gate) drain(ctx context.Context) bool {
 	idle := g.shut()
 	select {

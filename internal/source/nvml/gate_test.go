@@ -7,8 +7,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate checks a gate that closes immediately before a call. This test and TestRetiredSet are in package nvml,
-// because a test outside the package cannot produce this order of events.
+// TestGate closes a gate immediately before a call. This test and TestRetiredSet are in package nvml, because a test
+// outside the package cannot produce this order of events.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)
@@ -39,8 +39,6 @@ func TestGate(t *testing.T) {
 	want("opened again", second, true)
 }
 
-// TestRetiredSet checks that no GPU can be registered with a retired set, and that a set cannot be retired during a
-// registration.
 func TestRetiredSet(t *testing.T) {
 	var set eventSet
 	set.mu.RLock()

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls contains the calls that read gauges, with the gauges that each call returns, in base units. It
-// does not contain power, because power is read together with the energy.
+// gaugeCalls contains the calls that read gauges, with the gauges that each call returns, in base units. Power is not
+// included, because it is read together with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
 	read   func(*gpuReader) ([3]float64, ret) // values in the order of gauges; NaN means unknown
@@ -31,8 +31,7 @@ var gaugeCalls = [...]struct {
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
-// memoryInfo reads the used, total and reserved memory. Old drivers and some GPUs support only the first
-// version of the call. In this version, the used memory includes the reserved memory.
+// Old drivers and some GPUs support only the first version of the call. Its used memory includes the reserved memory.
 func memoryInfo(g *gpuReader) ([3]float64, ret) {
 	lib, h := g.lib, g.handle
 	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {
@@ -54,7 +53,6 @@ func memoryInfo(g *gpuReader) ([3]float64, ret) {
 	return [3]float64{float64(m.Used), float64(m.Total), math.NaN()}, r
 }
 
-// clock reads a clock in MHz.
 func clock(which gonvml.ClockType) func(*gpuReader) ([3]float64, ret) {
 	return func(g *gpuReader) ([3]float64, ret) {
 		mhz, r := available(g.handle.GetClockInfo(which))
@@ -62,15 +60,14 @@ func clock(which gonvml.ClockType) func(*gpuReader) ([3]float64, ret) {
 	}
 }
 
-// rates is the result of nvmlDeviceGetUtilizationRates in a look. Both the gauges and the health values use
-// this result.
+// rates caches the result of nvmlDeviceGetUtilizationRates during one reading of the GPU, because both the gauges and
+// the health values use it.
 type rates struct {
 	known bool
 	value gonvml.Utilization
 	ret   ret
 }
 
-// utilization returns the utilisation of the GPU and of its memory, with one call per look.
 func (g *gpuReader) utilization() (gonvml.Utilization, ret) {
 	if !g.rates.known {
 		u, r := g.handle.GetUtilizationRates()
@@ -109,9 +106,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readSharedMemory reads the total memory of a GPU that shares the machine's memory, such as GB10.
-// For such a GPU the driver does not support the memory call. The used memory is reported only for
-// processes, because other parts of the machine also use this memory.
+// readSharedMemory reads the total memory of a GPU that shares the machine's memory, such as GB10, for which the driver
+// does not support the memory call. The used memory is reported only for processes, because other parts of the machine
+// also use this memory.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return
@@ -133,5 +130,4 @@ func available(n uint32, r ret) (uint32, ret) {
 	return n, r
 }
 
-// watts converts from milliwatts, which is the driver's unit of power.
 func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }

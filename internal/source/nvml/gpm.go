@@ -15,15 +15,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance monitoring (GPM). Hopper
-// and newer GPUs support GPM. A gpm exists as long as the session, even if the GPU is lost in between. It is used only
+// A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance monitoring (GPM), which
+// Hopper and newer GPUs support. It exists as long as the session, even if the GPU is lost in between, and is used only
 // in the GPU's lanes.
 //
-// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. SM
-// activity is used because energy depends on the amount of work. The activity of the graphics engine would be the
-// same for a small kernel and a large kernel. It is assumed, but not verified on hardware, that the metric is
-// relative to the instance and not to the GPU. GPM streaming is a setting of the host. This package does not change
-// the setting.
+// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. It is used
+// because energy depends on the amount of work: the activity of the graphics engine is the same for a small kernel and
+// a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance and not to
+// the GPU. GPM streaming is a setting of the host, which this package does not change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -31,15 +30,14 @@ type gpm struct {
 	pairs map[string]*pair
 	moved bool // set if the last measurement took samples
 	// longest is the longest time over which the activity of instances may be averaged.
-	longest time.Duration
-	// profiling is set if the profiles of instances are measured.
+	longest   time.Duration
 	profiling bool
-	// whole is the pair of the GPU itself, or nil if the GPU is not profiled. While the lane is busy, whole and offered
-	// belong to the lane.
+	// whole contains the samples of the GPU itself; nil if the GPU is not profiled. While lane is busy, only its call
+	// may use whole and offered.
 	whole *pair
 	lane  lane.Lane[profiled]
-	// instances is the lane in which instances are measured. While this lane is busy, the fields pairs, moved and offered
-	// belong to it. At most one of the lanes instances and lane is busy.
+	// instances is the lane in which instances are measured. While it is busy, only its call may use pairs, moved and
+	// offered. At most one of the two lanes is busy.
 	instances lane.Lane[measured]
 }
 
@@ -48,8 +46,7 @@ type pair struct {
 	instance string // GPU instance id, or empty for a whole GPU
 	samples  [2]gonvml.GpmSample
 	taken    [2]time.Duration // boot-clock times of the samples; 0 if a sample was not taken
-	// profile integrates the activities of an instance. before contains the sums at the older of the two
-	// samples.
+	// profile integrates the activities of the instance. before contains its sums at the older sample.
 	profile profiler
 	before  [gpu.NumActivities]float64
 }
@@ -63,7 +60,6 @@ func (p *pair) swap() {
 // longer than this interval.
 const gpmRefresh = 100 * time.Millisecond
 
-// measured is the result of a measurement of all instances of a GPU.
 type measured struct {
 	of       *gpuReader
 	began    time.Duration // boot clock
@@ -72,9 +68,9 @@ type measured struct {
 	profiles []gpu.InstanceProfile
 }
 
-// readInstances reads the activity of each instance since the last reading. It reads in a separate lane, so that a
-// hanging GPM call does not delay the other values of the GPU. It waits for the lane for only a part of
-// [Config.CallTimeout]. While a call hangs, the activity is unknown.
+// readInstances reads the activity of each instance since the last reading. It uses a separate lane and waits for only
+// a part of [Config.CallTimeout], so that a hanging GPM call does not delay the other values of the GPU. While a call
+// hangs, the activity is unknown.
 func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
 	if m, ok := pairs.instances.Poll(); ok { // result of a late call
@@ -100,8 +96,6 @@ func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// accept adds a measurement to a reading, unless the measurement is too old or belongs to another
-// reader.
 func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 	switch {
 	case m.of != of:
@@ -116,8 +110,8 @@ func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 	}
 }
 
-// measureInstances takes a sample of each instance, so that all activities cover the same time. A failure does not
-// affect the other values of the GPU. measureInstances runs in the lane instances.
+// measureInstances samples all instances before it computes any activity, so that all activities cover the same time.
+// It runs in the lane instances.
 func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	q, pairs, m := &inquiry{lib: g.lib}, g.gpm, measured{of: g, began: g.now().Boot}
 	pairs.keep(q, instances)
@@ -149,7 +143,7 @@ func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	return m
 }
 
-// offers reports whether the GPU supports GPM. It calls the driver only until the driver has answered.
+// offers reports whether the GPU supports GPM. It stores the driver's answer.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
@@ -161,10 +155,8 @@ func (g *gpm) offers(q *inquiry, h device) bool {
 	return *g.offered
 }
 
-// identity returns the key of an instance's pair.
 func identity(i gpu.Partition) string { return fmt.Sprint(i) }
 
-// newest returns the time of the newest sample of any instance.
 func (g *gpm) newest() (at time.Duration) {
 	for _, p := range g.pairs {
 		at = max(at, p.taken[0])
@@ -172,7 +164,6 @@ func (g *gpm) newest() (at time.Duration) {
 	return at
 }
 
-// sample takes a sample of an instance. It replaces the older sample of the pair.
 func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	p, err := g.gpm.pair(q, i)
 	if err != nil {
@@ -190,7 +181,6 @@ func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	return err
 }
 
-// pair returns the pair of an instance. If necessary, it creates the pair.
 func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if p, ok := g.pairs[identity(i)]; ok {
 		return p, nil
@@ -207,7 +197,6 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	return p, nil
 }
 
-// newPair returns a pair with allocated buffers.
 func newPair(q *inquiry) (*pair, error) {
 	p := &pair{}
 	for k := range p.samples {
@@ -221,17 +210,13 @@ func newPair(q *inquiry) (*pair, error) {
 	return p, nil
 }
 
-// errNotOffered means that the GPU has no GPM.
 var errNotOffered = errors.New("GPM is not supported")
 
-// errNoBase means that only one sample was taken.
 var errNoBase = errors.New("no earlier sample")
 
 // maxInterval is the longest time over which the activity of instances may be averaged, unless two ticks are longer.
 const maxInterval = 10 * time.Second
 
-// measure returns the activity of an instance between the two samples of its pair. It returns an error if the time
-// between the samples is too long.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
@@ -242,7 +227,6 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// profileInstances returns the profiles of all instances that have a profile.
 func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 	for _, p := range g.pairs {
 		metrics, err := query(q, "nvmlGpmMetricsGet", p.metrics)
@@ -276,15 +260,14 @@ func (p *pair) activity() (float64, ret) {
 	return value, gonvml.SUCCESS
 }
 
-// settle makes the samples that the last reading took final.
+// settle makes the samples of the last reading final, so that undo does not remove them.
 func (g *gpm) settle() {
 	if !g.instances.Busy() {
 		g.moved = false
 	}
 }
 
-// undo removes the samples that the last reading took, so that the next reading also covers the time of the last
-// reading.
+// undo removes the samples of the last reading, so that the next reading also covers this time.
 func (g *gpm) undo() {
 	if g.instances.Busy() || !g.moved {
 		return
@@ -304,7 +287,6 @@ func (g *gpm) forget() {
 	}
 }
 
-// keep frees all pairs except the given pairs.
 func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	left := make(map[string]*pair, len(instances))
 	for _, i := range instances {
@@ -317,8 +299,7 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees the pairs of all instances. free must be called before the driver is shut down, because the driver does
-// not free the pairs.
+// free must be called before the driver is shut down, because the driver does not free the samples.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)
@@ -326,7 +307,6 @@ func (g *gpm) free(q *inquiry) {
 	clear(g.pairs)
 }
 
-// freeWhole frees the pair of the GPU itself.
 func (g *gpm) freeWhole(q *inquiry) {
 	if g.whole != nil {
 		g.whole.free(q)
@@ -334,8 +314,7 @@ func (g *gpm) freeWhole(q *inquiry) {
 	}
 }
 
-// lost frees all buffers except buffers that a call in flight uses. These buffers are used again
-// when the GPU returns.
+// lost frees all buffers that no call in flight uses. The other buffers are used again when the GPU returns.
 func (g *gpm) lost(q *inquiry) {
 	if !g.instances.Busy() {
 		g.free(q)
@@ -345,7 +324,7 @@ func (g *gpm) lost(q *inquiry) {
 	}
 }
 
-// release frees all buffers. No call may be in flight.
+// No call may be in flight.
 func (g *gpm) release(q *inquiry) {
 	g.free(q)
 	g.freeWhole(q)

@@ -11,13 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working returns a node with two GPUs. One GPU is in MIG mode and has active instances. The other is not in MIG mode.
+// working returns a GPU in MIG mode with active instances, and a GPU that is not in MIG mode.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
 
-// readWorking waits a second, reads the GPUs, and reports whether the activity of the instances is known. The rest of
-// the report must match the node.
+// readWorking reports whether the activity of the instances is known. The rest of the report must match the node.
 func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
 	t.Helper()
 	clock.Advance(time.Second)
@@ -26,8 +25,8 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown makes GPM fail or return impossible values. The activity of the instances must then be unknown
-// until there are two valid samples.
+// If GPM fails or returns impossible values, the activity of the instances must be unknown until there are two valid
+// samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
 	uuid := n.GPUs[0].Device.UUID
@@ -69,7 +68,7 @@ func TestInstancesUnknown(t *testing.T) {
 	}
 }
 
-// replace replaces a string in the state file. The change lasts until the file is written again.
+// The change lasts until the state is written again.
 func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
@@ -80,7 +79,6 @@ func (d *driver) replace(words, others string) {
 	})
 }
 
-// TestRounding checks that an activity just above 100 % counts as 100 %.
 func TestRounding(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -92,8 +90,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestGPMIsAskedOnce checks that the support of GPM is read once for each GPU in MIG mode, and that
-// no samples are requested from GPUs without GPM.
+// Support of GPM must be read once for each GPU in MIG mode. No samples may be requested from GPUs without GPM.
 func TestGPMIsAskedOnce(t *testing.T) {
 	for name, calls := range map[string]map[string]int{
 		"":       {"nvmlGpmQueryDeviceSupport": 1, "nvmlGpmSampleAlloc": 4, "nvmlGpmMigSampleGet": 10, "nvmlGpmMetricsGet": 8},
@@ -123,8 +120,7 @@ func TestGPMIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBuffersAreFreed changes everything that affects the sample buffers. Every allocated buffer must be freed exactly
-// once, and no buffer may be freed after the driver was shut down.
+// Every allocated sample buffer must be freed exactly once, and no buffer may be freed after the driver was shut down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},
@@ -165,7 +161,7 @@ func TestBuffersAreFreed(t *testing.T) {
 	}
 }
 
-// wantNoLeak checks the log: every allocated buffer must be freed in the same driver session.
+// Every allocated buffer must be freed in the same driver session.
 func (d *driver) wantNoLeak() {
 	d.t.Helper()
 	held, allocated := 0, 0
@@ -191,8 +187,7 @@ func (d *driver) wantNoLeak() {
 	}
 }
 
-// TestOneBufferOnly checks that the first buffer of a pair is freed if the second buffer cannot be
-// allocated.
+// The first of two buffers must be freed if the second buffer cannot be allocated.
 func TestOneBufferOnly(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -217,8 +212,7 @@ func TestOneBufferOnly(t *testing.T) {
 	}
 }
 
-// TestBuffersOfAStuckCall checks that the buffers of a stuck call are not freed, and that the
-// driver is not shut down during the call.
+// The buffers of a stuck call must not be freed, and the driver must not be shut down during the call.
 func TestBuffersOfAStuckCall(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -234,8 +228,8 @@ func TestBuffersOfAStuckCall(t *testing.T) {
 	}
 }
 
-// TestInstancesAfterReload checks that activity is not computed from a sample of the previous driver session, or from a
-// sample before the loss of the GPU.
+// Activity must not be computed from a sample of the previous driver session, or from a sample before the loss of the
+// GPU.
 func TestInstancesAfterReload(t *testing.T) {
 	for name, happen := range map[string]func(*driver, bool){
 		"reloaded": func(d *driver, back bool) { d.node.Down, d.node.Loads = !back, 1 },
@@ -266,8 +260,7 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances checks that activity is not lost if a reading is too late to be used: the next successful reading
-// must contain it.
+// If a reading is too late to be used, the next successful reading must contain its activity.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -298,8 +291,7 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances checks that the next reading reports the activity of a late reading, even if it is too early for
-// new samples.
+// The next reading must report the activity of a late reading, even if it is too early for new samples.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {
@@ -332,7 +324,7 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate waits a second and reads. Near the end of this reading, the given call for the first GPU hangs.
+// Near the end of the reading, the given call for the first GPU hangs.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestCallHangs makes each call for one of eight GPUs hang, at the first reading and later. The seven other GPUs must
-// still be read, and the hung GPU must have no reading until the call returns.
+// While a call hangs for one of eight GPUs, the seven other GPUs must be read, and the hung GPU must have no reading
+// until the call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -40,8 +40,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestLostInCall removes one of eight GPUs during each call. The seven other GPUs must still be read, and all eight
-// GPUs must be read when the removed GPU has returned.
+// TestLostInCall removes one of eight GPUs during each call. The seven other GPUs must be read, and all eight when the
+// removed GPU has returned.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -74,8 +74,8 @@ func TestLostInCall(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere makes each call hang on all GPUs. No reading may wait for these calls. Values that arrive
-// in time must be correct. When the calls have returned, all values must be read.
+// While a call hangs on all GPUs, no reading may wait for it, and values that arrive in time must be correct. When the
+// calls have returned, all values must be read.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {
@@ -101,7 +101,6 @@ func TestCallHangsEverywhere(t *testing.T) {
 	}
 }
 
-// readOn reads until every GPU except the hung GPU has two new readings.
 func (d *driver) readOn(s gputest.Source, hung int) {
 	d.t.Helper()
 	hasty := gputest.Hasty(s)
@@ -126,7 +125,7 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 	d.write()
 }
 
-// pauseOf returns the interval of a call, which is more than a second for some calls.
+// Some calls are made less than once a second.
 func pauseOf(name string) time.Duration {
 	if slices.Contains(healthCalls, name) {
 		return reaskAfter

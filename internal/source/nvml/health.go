@@ -11,32 +11,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A healthReader reads the health of one GPU.
 type healthReader struct {
-	// fields contains the fields that the GPU has not rejected, and the counters of links that the GPU has returned at
-	// least once. The order is the order of healthFields.
+	// fields contains the fields that the GPU has not rejected and the counters of links that it has returned at least
+	// once, in the order of healthFields.
 	fields []fieldReader
-	// request contains the fields of the last call, with the driver's responses. Its memory is used again for each call.
+	// request is the argument of the last call. Each call reuses its memory.
 	request []gonvml.FieldValue
-	// since is the boot-clock time of the last reading that requested all fields, including rejected fields. It is 0
-	// before the first reading.
+	// since is the boot-clock time at which all fields, including rejected fields, were last requested; 0 before the
+	// first reading.
 	since time.Duration
 	// answers has an element for each of healthCalls.
 	answers []answer
-	// values and counters contain the values from the last reading. The slices are replaced and
-	// never modified.
+	// values and counters are from the last reading. The slices are replaced and never modified.
 	values   []gpu.HealthValue
 	counters []gpu.Counter
-	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time of this reading.
-	// Both are 0 before the first reading.
+	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time of that reading;
+	// both are 0 before the first reading.
 	traffic float64
 	sent    time.Duration
-	// rate is the NVLink rate between the last two readings, in bytes per second, or nil if it is
-	// unknown.
+	// rate is in bytes per second over NVLink between the last two readings; nil if it is unknown.
 	rate *float64
 }
 
-// A fieldReader reads one field in one scope.
 type fieldReader struct {
 	*healthField
 	scopeID uint32
@@ -48,7 +44,6 @@ type fieldReader struct {
 	name string
 }
 
-// allFields returns the readers of all fields.
 func allFields() (all []fieldReader) {
 	for i := range healthFields {
 		f := &healthFields[i]
@@ -76,8 +71,7 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// forget removes the fields that the GPU has rejected. This saves time, because most GPUs support only a sixth of
-// the fields.
+// forget removes rejected fields. This saves time, because most GPUs support only a sixth of the fields.
 func (x *healthReader) forget() {
 	refused := func(f fieldReader) bool { return f.refused && f.name == "" }
 	if slices.ContainsFunc(x.fields, refused) {
@@ -85,7 +79,7 @@ func (x *healthReader) forget() {
 	}
 }
 
-// readHealth reads all health values. If a call fails, its values are missing until the next call.
+// If a call fails, its values are missing until the next call.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
 	if x.since == 0 || now-x.since > reaskAfter {
@@ -119,7 +113,6 @@ func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 	x.traffic, x.sent = bytes, now
 }
 
-// readHealthFields reads all fields that the GPU has not rejected, with one call.
 func (g *gpuReader) readHealthFields(q *inquiry) []gpu.HealthValue {
 	x := &g.health
 	x.request = x.request[:0]
@@ -146,7 +139,6 @@ func (g *gpuReader) readHealthFields(q *inquiry) []gpu.HealthValue {
 	return x.collect()
 }
 
-// set records the driver's response for the field.
 func (f *fieldReader) set(n uint64, r ret) {
 	if r != gonvml.SUCCESS {
 		f.refused = unsupported(r)
@@ -158,8 +150,8 @@ func (f *fieldReader) set(n uint64, r ret) {
 	}
 }
 
-// collect returns the values of the fields and updates the counters of links. It adds up the values of links that have
-// the same labels.
+// collect adds up the values of links that have the same labels. It does not add up counters: it stores the counter of
+// each link in x.counters.
 func (x *healthReader) collect() []gpu.HealthValue {
 	values := make([]gpu.HealthValue, 0, len(x.values)) // usually as many as at the last reading
 	for i := range x.fields {
@@ -202,8 +194,8 @@ func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	return n, r
 }
 
-// value returns the value of the metric. It returns false if the value is unknown or meaningless,
-// such as an unknown state of a link or the temperature 0 of a GPU without the sensor.
+// value returns false if the value is unknown or meaningless, such as an unknown state of a link or the temperature 0
+// of a GPU without the sensor.
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {

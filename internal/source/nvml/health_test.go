@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues contains values of the driver, each with the expected metric and its expected value. The numbers of the
-// fields are copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
+// healthValues contains values of the driver with the expected metrics. The numbers of the fields are copied from
+// nvml.h (NVML_FI_DEV_*), not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -88,7 +88,6 @@ var healthValues = map[string]struct {
 	"decoder":  {100, "decoder_utilization_ratio", 1},
 }
 
-// aHealthReader reads the health of the first of two GPUs.
 type aHealthReader struct {
 	*driver
 	clock *gputest.Clock
@@ -104,8 +103,7 @@ func newHealthReader(t *testing.T) *aHealthReader {
 	return &aHealthReader{newDriver(t, node), clock, node, nil, nil, nil}
 }
 
-// read makes the driver report the given fields, reads the GPU, and returns the values by metric
-// and labels.
+// read returns the values by metric and labels.
 func (r *aHealthReader) read(fields ...string) map[string]float64 {
 	r.t.Helper()
 	r.lines = slices.DeleteFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, "health\t") })
@@ -181,7 +179,6 @@ func TestHealthValues(t *testing.T) {
 	}
 }
 
-// TestNVLink5 checks that the counters and states of all links are added up for the whole GPU.
 func TestNVLink5(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{
@@ -191,8 +188,7 @@ func TestNVLink5(t *testing.T) {
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
 }
 
-// TestMemoryUtilization checks the second value that the utilisation call returns, and that a number above 100 % is
-// rejected.
+// The call for utilisation returns two values. A number above 100 % must be rejected.
 func TestMemoryUtilization(t *testing.T) {
 	r := newHealthReader(t)
 	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
@@ -202,9 +198,8 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must
-// be unknown until the second reading, and in the first reading after the counters have restarted. The counters are
-// in KiB (nvml.h).
+// The rate over all links must be unknown until the second reading, and in the first reading after the counters have
+// restarted. The readings are eleven seconds apart. The counters are in KiB (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {
@@ -225,8 +220,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of the counters increases only because of new errors. The sum must not change
-// while a link is not reported, when the link is reported again, or when the counter of the link restarts.
+// The sum of the counters must increase only because of new errors. It must not change while a link is not reported,
+// when the link is reported again, or when the counter of the link restarts.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -247,8 +242,7 @@ func TestNVLinkFails(t *testing.T) {
 	want(1_000_018, "field221=10", "field221.1=5")
 }
 
-// TestHealthSpread checks that a tick reads the health of only one of eight GPUs, and that the health of each GPU is
-// read every ten seconds.
+// A tick must read the health of only one of eight GPUs, and the health of each GPU must be read every ten seconds.
 func TestHealthSpread(t *testing.T) {
 	const call = "nvmlDeviceGetRowRemapperHistogram"
 	var node gputest.Node
@@ -285,7 +279,7 @@ func TestHealthSpread(t *testing.T) {
 	}
 }
 
-// TestHealthAbsent checks that numbers that stand for "no value" are not reported.
+// Numbers that stand for "no value" must not be reported.
 func TestHealthAbsent(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{}, "field1=off", "field11=off", "field30=off")
@@ -300,7 +294,6 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }
 
-// callsOf calls run. It returns how often run called each driver function for a GPU.
 func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	before := len(d.log())
 	run()
@@ -313,8 +306,8 @@ func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	return calls
 }
 
-// TestHealthCalls checks the calls that a health read adds to a tick if the GPU supports all values: one call for all
-// fields, and one call for each value without a field. The highest link speed and the utilisation of the memory need no
+// TestHealthCalls checks the calls that health adds to a tick if the GPU supports all values: one call for all fields,
+// and one call for each value without a field. The highest link speed and the utilisation of the memory need no
 // additional call. The recovery action, the fabric and the power samples are read at the same interval even if health
 // is disabled.
 func TestHealthCalls(t *testing.T) {

@@ -16,30 +16,27 @@ const (
 	seldom = 10 * time.Minute
 )
 
-// A healthCall reads health values of a GPU.
 type healthCall struct {
 	symbol string
-	// every is the time between two calls, or 0 for a call in each reading of health.
+	// every is the time between two calls; 0 means at each reading of health.
 	every time.Duration
 	read  func(*gpuReader) ([]gpu.HealthValue, ret)
 }
 
-// An answer contains the values that a call returned, until the next call.
+// An answer contains the values of the last call.
 type answer struct {
 	values []gpu.HealthValue
 	// again is the boot-clock time of the next call.
 	again time.Duration
 }
 
-// details contains the health details of one GPU.
 type details struct {
 	// answers has an element for each of detailCalls.
 	answers []answer
-	// values are all present values. The slice is replaced, never changed.
+	// The slice is replaced, never changed.
 	values []gpu.HealthValue
 }
 
-// readDetails reads all details. If a call fails, its values are missing until the next call.
 func (g *gpuReader) readDetails() {
 	q, now := &inquiry{lib: g.lib}, g.now().Boot
 	values := g.call(q, detailCalls, &g.details.answers, make([]gpu.HealthValue, 0, len(g.details.values)), now)
@@ -47,8 +44,7 @@ func (g *gpuReader) readDetails() {
 	g.details.values = append(values, g.inforom.values...)
 }
 
-// call makes the calls that are due, and appends the current values of all calls. It creates the answers when it is
-// called for the first time.
+// call makes the calls that are due, and appends the current values of all calls.
 func (g *gpuReader) call(q *inquiry, calls []healthCall, answers *[]answer, values []gpu.HealthValue, now time.Duration) []gpu.HealthValue {
 	if *answers == nil {
 		*answers = make([]answer, len(calls))
@@ -61,7 +57,7 @@ func (g *gpuReader) call(q *inquiry, calls []healthCall, answers *[]answer, valu
 	return values
 }
 
-// renew makes a call if it is due. A call for a lost GPU is due again at the next reading.
+// If the GPU is lost, renew repeats the call at the next reading.
 func (g *gpuReader) renew(q *inquiry, c *healthCall, a *answer, now time.Duration) {
 	if now < a.again {
 		return
@@ -79,7 +75,6 @@ func (g *gpuReader) renew(q *inquiry, c *healthCall, a *answer, now time.Duratio
 	}
 }
 
-// readField reads a field in one scope.
 func readField(h device, field, scope uint32) (uint64, ret) {
 	values := []gonvml.FieldValue{{FieldId: field, ScopeId: scope, NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED)}}
 	if r := h.GetFieldValues(values); r != gonvml.SUCCESS {

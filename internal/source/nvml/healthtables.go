@@ -8,16 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Each constant is a scope of a field (nvml.h, nvmlFieldValue_t): no scope, all links together, or each link
-// separately.
+// Scopes of a field (nvml.h, nvmlFieldValue_t). NVML does not define eachLink: it means one request for each link.
 const (
 	wholeGPU uint32 = 0
 	allLinks uint32 = math.MaxUint32
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues. The value of the field, divided by unit, is one value of a
-// metric. If several links have the same labels, their values are added up.
+// A healthField is a field of nvmlDeviceGetFieldValues. Its value divided by unit is the value of the metric. The
+// values of links with the same labels are added up.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string
@@ -26,8 +25,8 @@ type healthField struct {
 	unit   float64
 }
 
-// healthFields contains the fields that are read with one call. The driver's units are ns for times, °C for
-// temperatures, mW for power, and KiB for bytes over NVLink.
+// healthFields are read with one call. The driver's units are ns for times, °C for temperatures, mW for power, and KiB
+// for bytes over NVLink.
 var healthFields = []healthField{
 	{gpu.ECCEnabled, nil, gonvml.FI_DEV_ECC_CURRENT, wholeGPU, 1},
 	{gpu.ECCEnabledPending, nil, gonvml.FI_DEV_ECC_PENDING, wholeGPU, 1},
@@ -86,7 +85,6 @@ var healthFields = []healthField{
 	{gpu.PowerLimits, []string{"enforced"}, gonvml.FI_DEV_POWER_CURRENT_LIMIT, wholeGPU, 1e3},
 }
 
-// These are the labels of memory errors.
 var (
 	dramCorrectable   = []string{"dram", "correctable"}
 	dramUncorrectable = []string{"dram", "uncorrectable"}
@@ -94,10 +92,9 @@ var (
 	sramUncorrectable = []string{"sram", "uncorrectable"}
 )
 
-// linkStates contains the label for each state of a link (nvml.h, NVML_NVLINK_STATE_*).
+// linkStates contains the labels of the states NVML_NVLINK_STATE_* (nvml.h).
 var linkStates = [][]string{{"inactive"}, {"active"}, {"sleep"}, {"traffic_disabled"}}
 
-// healthCalls contains the values that are read by separate calls.
 var healthCalls = []healthCall{
 	{"nvmlDeviceGetUtilizationRates", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
 		u, r := g.utilization()
@@ -133,8 +130,6 @@ var healthCalls = []healthCall{
 	}},
 }
 
-// percent converts a utilisation from percent to a fraction. A number above 100 is not a
-// utilisation.
 func percent(m gpu.HealthMetric, n uint32, r ret) ([]gpu.HealthValue, ret) {
 	if r == gonvml.SUCCESS && n > 100 {
 		r = gonvml.ERROR_NO_DATA
@@ -146,7 +141,7 @@ func single(m gpu.HealthMetric, v float64, labels ...string) []gpu.HealthValue {
 	return []gpu.HealthValue{{Metric: m, Labels: labels, Value: v}}
 }
 
-// number returns a value that is unknown if the call fails or the number is 0.
+// number treats 0 as unknown.
 func number(m gpu.HealthMetric, read func(device) (int, ret)) func(*gpuReader) ([]gpu.HealthValue, ret) {
 	return func(g *gpuReader) ([]gpu.HealthValue, ret) {
 		n, r := read(g.handle)

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identify reads the identity and the place of the GPU. Each part may be missing: boards without an
-// inforom have no serial number, and only Blackwell and newer GPUs report their chassis. Failed
-// calls are retried later unless they are unsupported. Known values are kept.
+// identify keeps known values and later retries failed calls unless they are unsupported. Parts may be missing: boards
+// without an InfoROM have no serial number, and only Blackwell and newer GPUs report their chassis.
 func (g *gpuReader) identify() {
 	q := &inquiry{lib: g.lib}
 	h, d := g.handle, &g.device
@@ -42,7 +41,6 @@ func (g *gpuReader) identify() {
 	g.incomplete = q.retryable
 }
 
-// assign sets *to to the result of a call. If the call fails, assign leaves *to unchanged.
 func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 	if v, err := query(q, symbol, call); err == nil {
 		*to = v
@@ -55,9 +53,8 @@ func (g *gpuReader) maxPower() (gpu.Watts, ret) {
 	return watts(mw), r
 }
 
-// platform converts the driver's response. go-nvml requests version 1 of the struct. Version 1 has
-// the same layout and length as version 2, but its field for the chassis serial number is called
-// rack GUID. A byte of 0xff means unknown.
+// go-nvml requests version 1 of the struct. Version 1 has the same layout and length as version 2, but its field for
+// the chassis serial number is called rack GUID. A byte of 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),

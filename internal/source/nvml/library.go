@@ -21,8 +21,7 @@ type library struct {
 	functions, symbols sync.Map // results of has and exact, by name
 }
 
-// initialise loads the library if necessary and initialises the driver. After an error only
-// [library.version] may be called, not even nvmlShutdown.
+// After an error, no function may be called except [library.version], not even nvmlShutdown.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
@@ -33,18 +32,16 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	return &library{Interface: lib}, nil
 }
 
-// version returns the version of the driver to which the library belongs, or an empty text if it is
-// unknown. The driver's version is the part after the CUDA version in the version of NVML. The call
-// requires no initialisation, so it also works after nvmlInit has failed.
+// version returns the driver's version, which is the part after the CUDA version in the version of NVML, or an empty
+// text if it is unknown. The call also works after nvmlInit has failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
 	return driver
 }
 
-// probe checks that the library can be loaded and that it contains the functions that are called
-// without a lookup. probe is needed because go-nvml does not return the reason why loading fails.
-// go-nvml also calls nvmlInit even if the library is not NVML.
+// probe checks that the library can be loaded and that it contains the functions that are called without a lookup.
+// go-nvml does not return the reason if loading fails, and calls nvmlInit even if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
@@ -60,20 +57,17 @@ func probe(path string) error {
 	return nil
 }
 
-// has reports whether a function may be called. Any version of the function suffices, because
-// go-nvml falls back to older versions.
+// has accepts any version of a function, because go-nvml falls back to older versions.
 func (l *library) has(symbol string) bool {
 	return once(&l.functions, symbol, func() bool {
 		return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
 	})
 }
 
-// exact reports whether the library contains exactly this version of a function.
 func (l *library) exact(symbol string) bool {
 	return once(&l.symbols, symbol, func() bool { return l.Extensions().LookupSymbol(symbol) == nil })
 }
 
-// once returns the stored result for a name. If there is none, it calls the function and stores the result.
 func once(results *sync.Map, name string, function func() bool) bool {
 	if result, ok := results.Load(name); ok {
 		return result.(bool)
@@ -92,15 +86,13 @@ type inquiry struct {
 	answered bool
 	// retryable is set if a failed call may succeed later.
 	retryable bool
-	// lost is set to the error if a call reports that the GPU is lost. Then no further calls are
-	// made.
+	// lost is the error of a call that reported that the GPU is lost. Then no further calls are made.
 	lost error
-	// failed is the first error other than NOT_SUPPORTED.
+	// failed is the first error of a call that may succeed later.
 	failed error
 }
 
-// query calls a function of the driver. It returns an error if the library does not contain the function or if the
-// GPU is lost.
+// query makes no call if the library does not contain the function or if the GPU is lost.
 func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
 	var none T
 	if q.lost != nil {
@@ -143,8 +135,7 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// If the GPU is lost, err returns the error in lost. If the GPU is not lost and no call has
-// succeeded, err returns the first error. Otherwise, or if the GPU supports none of the calls, it
+// err returns an error if the GPU is lost, or if no call has succeeded. If the GPU supports none of the calls, it
 // returns nil.
 func (q *inquiry) err() error {
 	if q.lost != nil {
@@ -156,7 +147,6 @@ func (q *inquiry) err() error {
 	return nil
 }
 
-// hasCode reports whether err is one of the return codes.
 func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }

@@ -18,11 +18,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// oldLibrary is the environment variable with the path of a library. If it is set, this test binary reads the library
-// and exits.
+// If the environment variable oldLibrary contains the path of a library, the test binary only reads this library and
+// exits.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
-// printReport reads twice, waits for an event once, and prints the second report.
 func printReport(path string) {
 	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
 	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.HangTimeout, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
@@ -39,8 +38,8 @@ func printReport(path string) {
 	}
 }
 
-// TestOldDriver reads libraries that do not have all functions. Each library needs a separate process, because a call
-// to a missing function would end the process.
+// TestOldDriver reads libraries without some of the functions, each in a separate process, because a call to a missing
+// function ends the process.
 func TestOldDriver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -148,17 +147,14 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// undivided removes the partitions from a GPU in MIG mode.
 func undivided(g *gputest.GPU) {
 	if g.Device.Partitions != nil {
 		g.Device.Partitions, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
 
-// unmonitored removes the activity of instances from a GPU in MIG mode.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced removes the placement of instances from a GPU in MIG mode.
 func unplaced(g *gputest.GPU) {
 	if g.Device.Partitions == nil {
 		return
@@ -168,7 +164,6 @@ func unplaced(g *gputest.GPU) {
 	}
 }
 
-// gaugeCallsBut returns all calls that read gauges, except the given call.
 func gaugeCallsBut(but string) (calls []string) {
 	for _, info := range gpu.GaugeInfos {
 		if info.Call != but {

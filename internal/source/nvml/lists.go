@@ -58,11 +58,10 @@ import (
 // processes would seem to have ended.
 const maxRows = 4096
 
-// fewRows is the initial number of rows. This number is enough for most lists.
+// fewRows is enough for most lists.
 const fewRows = 64
 
-// bounded returns the rows that fill writes into a buffer. If the buffer is too small, it repeats
-// the call with a larger buffer, up to maxRows.
+// If the buffer is too small, bounded repeats the call with maxRows rows.
 func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	for _, size := range []int{fewRows, maxRows} {
 		rows := make([]T, size)
@@ -102,7 +101,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization reads the samples after the given time. If the driver returns NOT_FOUND, there are no samples.
+// processUtilization reads the samples after the given time. NOT_FOUND means that there are none.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {
@@ -123,8 +122,7 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 // samples.
 const maxSamples = 1024
 
-// bufferedSamples reads all buffered samples of a kind. The values must be unsigned integers. The
-// driver writes at most the given number of rows.
+// The values of the samples must be unsigned integers.
 func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
 	function := find("nvmlDeviceGetSamples")
 	if function == nil {
@@ -143,14 +141,13 @@ func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) 
 	return rows[:n], gonvml.SUCCESS
 }
 
-// A metric is a GPM metric in the driver's unit, with the driver's return code.
 type metric = C.struct_metric
 
 func newMetric(id gonvml.GpmMetricId) metric {
 	return metric{id: C.uint(id), result: C.uint(gonvml.ERROR_NOT_SUPPORTED), value: C.double(math.NaN())}
 }
 
-// gpmMetrics computes metrics between two samples. It does not use go-nvml, which copies all 477 metrics four times.
+// gpmMetrics does not use go-nvml, which copies all 477 metrics four times.
 func gpmMetrics(older, newer gonvml.GpmSample, metrics []metric) ret {
 	function := find("nvmlGpmMetricsGet")
 	if function == nil {
@@ -159,7 +156,6 @@ func gpmMetrics(older, newer gonvml.GpmSample, metrics []metric) ret {
 	return ret(C.list_metrics(function, pointer(older), pointer(newer), C.uint(len(metrics)), &metrics[0]))
 }
 
-// find returns a function of the library, or nil.
 func find(symbol string) unsafe.Pointer {
 	name := append([]byte(symbol), 0)
 	return C.find((*C.char)(unsafe.Pointer(&name[0])))

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestLongLists checks that lists of thousands of processes are read. If the list of one GPU contains a million
-// processes, the processes must be unknown, and the source must not allocate memory for this list. The other GPU
-// must still be read.
+// Lists of thousands of processes must be read. If a list contains a million processes, the processes of this GPU must
+// be unknown, no memory may be allocated for the list, and the other GPU must be read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory contains the data about a GPU that does not depend on the driver's handle for the GPU: its identity, and
-// the state that is kept between readings.
+// A memory contains the identity of a GPU and the state that is kept between readings. It does not depend on the
+// driver's handle for the GPU.
 type memory struct {
 	device   gpu.Device
 	meter    meter
@@ -30,8 +30,8 @@ type position struct {
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
-// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when the GPU is lost
-// and when the driver is reloaded, so that known values are not lost and need not be read again.
+// memories contains the memory of every GPU. It is kept when the GPU's index changes, when the GPU is lost and when the
+// driver is reloaded, so that known values need not be read again.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -39,14 +39,13 @@ type memories struct {
 
 func newMemories() *memories { return &memories{byUUID: make(map[string]memory)} }
 
-// recall returns the memory of a GPU. The memory of a new GPU is empty.
 func (m *memories) recall(uuid string) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byUUID[uuid]
 }
 
-// devices returns all GPUs, including lost GPUs, sorted by index.
+// devices includes lost GPUs and is sorted by index.
 func (m *memories) devices() (list []gpu.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,9 +62,8 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops the meters, the accounts, the quiet times and the MIG layout, because a reloaded driver counts
-// from zero and has new MIG instances. The reloaded driver may also be a newer version with a better energy
-// counter. The integrals are kept, because this package computes them.
+// reopened drops values that a reloaded driver invalidates: it counts from zero, has new MIG instances, and may be a
+// newer version with a better energy counter. The integrals are kept, because this package computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

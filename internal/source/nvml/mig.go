@@ -26,9 +26,9 @@ func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
-// readMIG updates the GPU's partitioning. The partitioning may change at any time. After an error readMIG keeps the
-// old partitioning. If the partitioning has not changed, readMIG makes two calls for the GPU and three calls for
-// each MIG device.
+// readMIG runs at each reading, because the partitioning may change at any time. After an error it keeps the old
+// partitioning. If the partitioning has not changed, it makes two calls for the GPU and three calls for each MIG
+// device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := g.handle.GetMigMode()
@@ -58,7 +58,7 @@ func (g *gpuReader) readMIG(q *inquiry) error {
 // devices could take hours if the driver returned a garbage number.
 const maxDevices = 64
 
-// listDevices returns the MIG devices, sorted by index. The indices may have gaps.
+// The indices of MIG devices may have gaps.
 func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", g.handle.GetMaxMigDeviceCount)
 	if err != nil {
@@ -87,8 +87,7 @@ func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	return devices, nil
 }
 
-// divide reads the GPU instances of new MIG devices. divide fails if it cannot read all instances,
-// because the slices of a missing instance would count as free.
+// divide fails if it cannot read all GPU instances, because the slices of a missing instance would count as free.
 func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	total, err := g.slices(q)
 	if err != nil {
@@ -116,8 +115,8 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	return nil
 }
 
-// slices returns the number of slices in the largest GPU instance that the GPU offers. This instance covers the
-// whole GPU. slices returns 0 if the driver does not permit reading this number.
+// slices returns the number of slices in the GPU's largest instance profile, which covers the whole GPU. It returns 0
+// if the driver does not permit reading this number.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
@@ -133,8 +132,7 @@ func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	return most, nil
 }
 
-// instance reads the GPU instance of a MIG device. Reading the profile number and the placement
-// requires privileges.
+// Reading the profile number and the placement of an instance requires privileges.
 func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, error) {
 	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
@@ -151,9 +149,9 @@ func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, e
 	return i, nil
 }
 
-// profile returns the GPU instance's profile from the name of a MIG device, such as NVIDIA H100
-// 80GB HBM3 MIG 1c.3g.40gb. If a compute instance is smaller than its GPU instance, the name
-// contains the number of the compute instance's slices before the profile.
+// profile returns the part of a MIG device's name that is the GPU instance's profile: "3g.40gb" in "NVIDIA H100 80GB
+// HBM3 MIG 1c.3g.40gb". If a compute instance is smaller than its GPU instance, its own number of slices ("1c.")
+// precedes the profile.
 func profile(name string) string {
 	_, name, _ = strings.Cut(name, "MIG ")
 	compute, whole, ok := strings.Cut(name, "c.")

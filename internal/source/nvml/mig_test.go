@@ -10,13 +10,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided returns a node with two GPUs, one of which is in MIG mode.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails makes each function fail in turn. No GPU may be lost, no process may seem to have ended, and every
-// reported instance must be correct.
+// While a function fails, no GPU may be lost, no process may seem to have ended, and every reported instance must be
+// correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
@@ -71,8 +70,7 @@ func wantDivided(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestMIGModeUnknown checks that the process lists of the whole GPU, which are empty in MIG mode,
-// are not used while the mode is unknown.
+// The process lists of the whole GPU are empty in MIG mode, so they must not be used while the mode is unknown.
 func TestMIGModeUnknown(t *testing.T) {
 	d := newDriver(t, divided())
 	d.fault(anyGPU, "nvmlDeviceGetMigMode", "fail:999")
@@ -83,8 +81,8 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails checks a GPU with several MIG devices. If one of the devices cannot be read, the processes
-// must be unknown. If a device does not support one of the process lists, the processes must still be known.
+// If one of several MIG devices cannot be read, the processes must be unknown. If a device does not support one of the
+// process lists, the processes must still be known.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
@@ -98,7 +96,6 @@ func TestMIGDeviceFails(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), n)
 }
 
-// TestMIGHole checks that an index without a MIG device is skipped.
 func TestMIGHole(t *testing.T) {
 	d, want := newDriver(t, divided()), divided()
 	first := &want.GPUs[0].Device.Partitions.Instances[0]
@@ -111,8 +108,7 @@ func TestMIGHole(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), divided())
 }
 
-// TestMIGIsReadOnce checks that, while nothing changes, a reading makes only the calls that detect
-// changes.
+// While nothing changes, a reading must make only the calls that detect changes.
 func TestMIGIsReadOnce(t *testing.T) {
 	d := newDriver(t, divided())
 	d.plain = true // the details of the health contain the mode
@@ -143,7 +139,6 @@ func TestMIGIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestMIGAfterReload checks that the instances are read again after a driver reload.
 func TestMIGAfterReload(t *testing.T) {
 	clock := gputest.NewClock()
 	n := divided()

@@ -9,22 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler integrates the profile of a GPU or of a MIG instance. The profile is measured through GPM. A GPU that
-// is not in MIG mode is measured in a separate lane. MIG instances are measured in the lane in which the source
-// also measures their activity. The buffers belong to the session. The profiler of a GPU belongs to its reader, and
-// the profiler of an instance belongs to its pair.
+// A profiler integrates the activities of a GPU or of a MIG instance, which are measured through GPM. The activities of
+// MIG instances are measured in the lane [gpm.instances], those of other GPUs in [gpm.lane].
 type profiler struct {
 	// retryAt is the boot-clock time until which the driver is not called after an error.
 	retryAt time.Duration
 	sums    [gpu.NumActivities]float64
-	// latest is the last profile, or nil if there is none. The profile is replaced and never
-	// modified.
+	// latest is nil if there is no profile. The profile is replaced and never modified.
 	latest *gpu.Profile
 }
 
-// profileMetrics contains the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. The driver reports
-// activities in percent and rates in MiB/s. The activity of engines is the average over consecutive metrics, one
-// for each engine.
+// profileMetrics contains the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. The driver reports activities
+// in percent and rates in MiB/s. The activity of engines is the average over consecutive metrics, one for each engine.
 var profileMetrics = [gpu.NumProfileMetrics]struct {
 	id      gonvml.GpmMetricId
 	engines int
@@ -54,19 +50,17 @@ const maxProfiled = time.Minute
 // maxRate is higher than the transfer rate of any GPU's links, in bytes per second.
 const maxRate = 1e14
 
-// maxSampling is the longest time that taking a sample may take, because the driver may read the counters at any
-// moment during the call.
+// maxSampling is the longest time that a sample may take, because the driver may read the counters at any moment during
+// the call.
 const maxSampling = time.Second
 
-// profiled is the result of a measurement, with the reader for which it was made.
 type profiled struct {
 	of     *gpuReader
 	result profiler
 }
 
-// readProfile measures the profile of a GPU. It measures in a separate lane, so that a hanging GPM call does not delay
-// the other values of the GPU. It waits for the lane for only a part of [Config.CallTimeout]. While a call hangs, there
-// is no profile.
+// readProfile uses a separate lane and waits for only a part of [Config.CallTimeout], so that a hanging GPM call does
+// not delay the other values of the GPU. While a call hangs, there is no profile.
 func (d *session) readProfile(g *gpuReader) {
 	pairs := g.gpm
 	if p, ok := pairs.lane.Poll(); ok && p.of == g { // result of a late call
@@ -91,8 +85,8 @@ func (d *session) readProfile(g *gpuReader) {
 	}
 }
 
-// measureProfile takes a sample and adds the interval since the last sample. After an error it calls the driver again
-// only after reaskAfter. measureProfile runs in the lane for the GPU's profile.
+// After an error, measureProfile calls the driver again only after reaskAfter. It runs in the lane for the GPU's
+// profile.
 func (g *gpuReader) measureProfile(x profiler) profiler {
 	now := g.now().Boot
 	if now < x.retryAt {
@@ -109,7 +103,6 @@ func (g *gpuReader) measureProfile(x profiler) profiler {
 	return x
 }
 
-// sampleWhole takes a sample of the whole GPU.
 func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 	if !g.gpm.offers(q, g.handle) {
 		return errNotOffered
@@ -147,7 +140,6 @@ func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 	return err
 }
 
-// metrics requests all metrics in one call.
 func (p *pair) metrics() ([]metric, ret) {
 	metrics := make([]metric, 0, len(profileMetrics))
 	for _, m := range profileMetrics {
@@ -158,7 +150,7 @@ func (p *pair) metrics() ([]metric, ret) {
 	return metrics, gpmMetrics(p.samples[1], p.samples[0], metrics)
 }
 
-// integrate adds the averages over an interval to the sums. It ignores impossible values.
+// integrate ignores impossible values.
 func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	p := &gpu.Profile{Span: span}
 	for i, m := range profileMetrics {
@@ -182,8 +174,7 @@ func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	x.latest = p
 }
 
-// average returns the average over the engines that the GPU has. The average is unknown if the value of an engine is
-// impossible.
+// average ignores engines that the GPU does not have. The average is unknown if the value of an engine is impossible.
 func average(engines []metric, unit, limit float64) (float64, bool) {
 	sum, n := 0.0, 0
 	for _, e := range engines {

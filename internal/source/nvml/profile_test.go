@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A profileReader reads the profile of one GPU.
 type profileReader struct {
 	*driver
 	clock *gputest.Clock
@@ -37,16 +36,15 @@ func (r *profileReader) metrics(keys string, more ...string) {
 	r.write()
 }
 
-// read advances the clock and reads the GPU.
 func (r *profileReader) read(after time.Duration) *gpu.Profile {
 	r.t.Helper()
 	r.clock.Advance(after)
 	return gputest.Read(r.t, r.s).Readings[0].Profile
 }
 
-// TestProfile checks every metric. The numbers and units of the metrics are from nvml.h (nvmlGpmMetricId_t): activities
-// are in percent, and rates are in MiB/s. After the first sample, there must be no profile, because an interval needs
-// two samples. The GPU has three video decoders, a JPEG decoder and two optical flow accelerators.
+// The numbers and units of the metrics are from nvml.h (nvmlGpmMetricId_t): activities are in percent, and rates are in
+// MiB/s. An interval needs two samples. The GPU has three video decoders, a JPEG decoder and two optical flow
+// accelerators.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
 	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5 gpm30=20 gpm31=40 gpm37=0 gpm46=50 gpm50=10 gpm51=100")
@@ -88,7 +86,6 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileAbsurd checks that impossible values are ignored.
 func TestProfileAbsurd(t *testing.T) {
 	r := newProfileReader(t)
 	r.read(0)
@@ -108,8 +105,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// TestProfileFails makes each GPM call fail. GPM must not be called again for ten minutes, and the other values of the
-// GPU must still be read. After that, the sums must continue. No buffer may leak.
+// After a GPM call has failed, GPM must not be called again for ten minutes, and the other values of the GPU must be
+// read. After that, the sums must continue. No buffer may leak.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -146,8 +143,7 @@ func TestProfileFails(t *testing.T) {
 	}
 }
 
-// TestProfileNotOffered checks that the whole GPU is not sampled on GPUs before Hopper, on GPUs in MIG mode, and
-// without profiling.
+// The whole GPU must not be sampled on GPUs before Hopper, on GPUs in MIG mode, and without profiling.
 func TestProfileNotOffered(t *testing.T) {
 	for name, change := range map[string]func(*profileReader){
 		"before Hopper": func(r *profileReader) { clear(r.fields) },
@@ -176,11 +172,9 @@ func TestProfileNotOffered(t *testing.T) {
 	}
 }
 
-// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, and
-// the other instance is always busy. In the fake driver, the tensor cores are active for a quarter of the busy
-// time, and the memory is active for half of the busy time. If a reading is dropped, the next reading must contain
-// its profile, and the profile must count only once. If only the profile fails, the activity of the instances must
-// still be known.
+// One MIG instance is busy for half of the time, and the other is always busy. In the fake driver, the tensor cores are
+// active for a quarter of the busy time, and the memory for half of it. If a reading is dropped, the next reading must
+// contain its profile once. If only the profile fails, the activity of the instances must be known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -214,9 +208,9 @@ func TestProfileOfInstances(t *testing.T) {
 	check(report.Readings[0], 1, 1)
 }
 
-// TestProfileHangs makes each GPM call hang for fifty readings. The other values of the GPU must be read, its profile
-// must be unknown, and the numbers of goroutines and buffers must not grow. When the call returns, the sums must
-// continue without the time of the hanging call.
+// While a GPM call hangs for fifty readings, the other values of the GPU must be read, its profile must be unknown, and
+// the numbers of goroutines and buffers must not grow. When the call returns, the sums must continue without the time
+// of the hanging call.
 func TestProfileHangs(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -264,9 +258,9 @@ func TestProfileHangs(t *testing.T) {
 	}
 }
 
-// TestInstancesHang makes each GPM call for MIG instances hang for fifty readings. The energy of the GPU must be read,
-// the activity of its instances must be unknown, and the numbers of goroutines and buffers must not grow. When the call
-// returns, the activity must continue without the time of the hanging call.
+// While a GPM call for MIG instances hangs for fifty readings, the energy of the GPU must be read, the activity of its
+// instances must be unknown, and the numbers of goroutines and buffers must not grow. When the call returns, the
+// activity must continue without the time of the hanging call.
 func TestInstancesHang(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {

@@ -19,9 +19,8 @@ type quietTimes struct {
 	scope       agreement
 }
 
-// readQuietPower reads the samples if the next look is due. It does nothing in MIG mode, because
-// the driver then has no utilisation samples. It also does nothing if the energy counter covers a
-// module, because a module uses more energy than the GPU's power samples show.
+// readQuietPower does nothing in MIG mode, because the driver then has no utilisation samples. It also does nothing if
+// the energy counter covers a module, because a module uses more energy than the GPU's power samples show.
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)
@@ -35,7 +34,6 @@ func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	r.QuietSampled = t.sampled
 }
 
-// measureQuietPower reads the samples and adds the power in quiet times to the reading.
 func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	t := &g.quiet
 	var busy []quiet.Point
@@ -54,8 +52,7 @@ func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// points reads a sample buffer and returns the samples sorted by time. It drops values above most,
-// because they are invalid.
+// points drops values above most, because they are invalid.
 func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) ([]quiet.Point, error) {
 	rows, err := query(q, "nvmlDeviceGetSamples", func() ([]gonvml.Sample, ret) { return bufferedSamples(g.handle, kind) })
 	if err != nil {
@@ -92,7 +89,6 @@ const (
 	forgetting = 0.98
 )
 
-// remember stores the reading for the next comparison.
 func (a *agreement) remember(r *gpu.Reading) {
 	if a.at = (gpu.Instant{}); r.Energy != nil {
 		a.at, a.energy = r.At, *r.Energy

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// every returns a pattern in which the owner works for some milliseconds in each period, beginning at a random time.
+// every returns a pattern with some milliseconds of work in each period, beginning at a random time.
 func every(random *rand.Rand, work, period int) pattern {
 	at, number := 0, -1
 	return func(ms int) bool {
@@ -21,8 +21,7 @@ func every(random *rand.Rand, work, period int) pattern {
 	}
 }
 
-// bursts returns a pattern with work and pauses of random lengths. The mean lengths are given in
-// ms.
+// bursts returns a pattern with work and pauses of random lengths. The mean lengths are in ms.
 func bursts(random *rand.Rand, work, pause float64) pattern {
 	on, until := false, 0
 	return func(ms int) bool {
@@ -39,7 +38,6 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns a GPU with two to ten random owners. Every second owner works.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9
@@ -58,8 +56,8 @@ func sharers(run int, averaging int) *quietWorld {
 	return newQuietWorld(uint64(run), 110, averaging, work, runs)
 }
 
-// TestIdlePowerOfSharedGPUs checks, for each kind of power sensor, that the idle power of GPUs with two to ten owners
-// is measured, although such GPUs are rarely quiet for seconds.
+// For each kind of power sensor, the idle power of GPUs with two to ten owners must be measured, although such GPUs are
+// rarely quiet for seconds.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")
@@ -98,8 +96,8 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	}
 }
 
-// TestLightLoads checks the charge of a holder with light work that shares a GPU with an idle holder. If the work is
-// evenly distributed and the driver averages power, no sample shows the idle power, so the charges depend on an
+// TestLightLoads checks the energy charged to a holder with light work that shares a GPU with an idle holder. If the
+// work is evenly distributed and the driver averages power, no sample shows the idle power, so the energy depends on an
 // estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {

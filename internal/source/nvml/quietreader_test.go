@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestQuietPower checks which readings contain the power in quiet times. It reads an idle GPU for ten seconds with each
-// kind of energy counter. According to the power samples, the GPU draws 90 W.
+// TestQuietPower reads an idle GPU for ten seconds with each kind of energy counter. According to the power samples,
+// the GPU draws 90 W.
 func TestQuietPower(t *testing.T) {
 	const garbage = 4_000_000_000 // mW
 	tests := []struct {
@@ -66,7 +66,6 @@ func TestQuietPower(t *testing.T) {
 	}
 }
 
-// record returns the record of a buffered sample, for the state file.
 func record(kind, uuid string, at int64, value int) string {
 	return fmt.Sprintf("%s\tgpu=%s\ttime=%d\tvalue=%d", kind, uuid, at, value)
 }

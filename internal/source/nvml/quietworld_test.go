@@ -40,7 +40,6 @@ type quietWorld struct {
 	taken, ringBusy int
 }
 
-// A pattern reports whether an owner has work in a millisecond.
 type pattern func(ms int) bool
 
 const (
@@ -58,12 +57,11 @@ func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, run
 	}
 }
 
-// at returns the wall-clock time in µs.
 func (w *quietWorld) at() int64 { return start.Add(time.Duration(w.ms) * time.Millisecond).UnixMicro() }
 
 var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
-// step simulates one millisecond. Owners with work take turns.
+// Owners with work take turns.
 func (w *quietWorld) step() {
 	w.ms++
 	running := -1
@@ -91,7 +89,6 @@ func (w *quietWorld) step() {
 	w.sample()
 }
 
-// sample takes the driver's samples that are due.
 func (w *quietWorld) sample() {
 	if w.ms%100 == 0 {
 		w.counter = w.energy
@@ -112,7 +109,6 @@ func (w *quietWorld) sample() {
 	}
 }
 
-// A quietBook runs a ledger for a simulated GPU.
 type quietBook struct {
 	t       *testing.T
 	w       *quietWorld
@@ -133,7 +129,6 @@ func newQuietBook(t *testing.T, w *quietWorld) *quietBook {
 	return b
 }
 
-// run simulates some seconds, reads after each second, and returns the checked book.
 func (b *quietBook) run(seconds int) *gpu.Book {
 	b.t.Helper()
 	for range seconds {
@@ -177,7 +172,6 @@ func (b *quietBook) observe() {
 	b.check()
 }
 
-// check checks that the book balances and that no amount decreases.
 func (b *quietBook) check() {
 	b.t.Helper()
 	now := b.l.State().Books["GPU-a"].Book
@@ -204,7 +198,6 @@ func lastOf(values map[int64]float64) (last int64) {
 	return last
 }
 
-// share returns the charged and the true share of an owner, in percent.
 func (b *quietBook) share(owner int) (charged, truth float64) {
 	for _, a := range b.last.Accounts {
 		if a.Owner == b.holders[owner] {

@@ -7,13 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are short names of frequently used types.
 type (
 	device = gonvml.Device
 	ret    = gonvml.Return
 )
 
-// A gpuReader reads one identified GPU. It is used only in the GPU's lane.
+// A gpuReader is used only in the GPU's lane.
 type gpuReader struct {
 	lib    *library
 	handle device
@@ -21,32 +20,30 @@ type gpuReader struct {
 	procFS string
 	tick   time.Duration // usual interval between two readings, or 0
 	memory
-	// incomplete is set if another attempt may read a missing part of the identity or register the
-	// GPU for events. again is the boot-clock time of the next attempt. The attempt also reads the
-	// fabric, the recovery action, the health, the details and the profile.
+	// incomplete is set if another attempt may read a missing part of the identity or register the GPU for events.
+	// again is the boot-clock time of the next attempt.
 	incomplete bool
 	again      time.Duration
-	// recovery is the recovery action that the driver requires, or empty if it is unknown.
-	// unreported is set if the driver does not support this value.
+	// recovery is empty if the required recovery action is unknown. unreported is set if the driver does not support
+	// this value.
 	recovery   string
 	unreported bool
 	health     healthReader
 	rates      rates
 	details    details
 	profile    profiler
-	// devices contains the MIG devices of the GPU. divided is set when all of them were read; the
-	// devices are not read again until they change.
+	// devices contains the MIG devices. divided is set when all of them were read; they are not read again until they
+	// change.
 	devices []migDevice
 	divided bool
 	// gpm belongs to the session. An earlier reader of this GPU may have used the same gpm.
 	gpm *gpm
 	// oversized is the error for a GPU with too many processes, or nil.
 	oversized error
-	// events is the event set with which the GPU is registered.
-	events *eventSet
+	events    *eventSet
 }
 
-// readGPU returns one reading, or an error if the GPU did not respond to any call.
+// readGPU returns an error if the GPU did not respond to any call.
 func (d *session) readGPU(g *gpuReader) (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
 	r := &gpu.Reading{

@@ -8,9 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readRecovery reads the action that the driver requires to recover the GPU. After an error the
-// action is unknown. If the driver or the GPU does not support the recovery action, it is not
-// read again.
+// After an error the recovery action is unknown. If the driver or the GPU does not support it, it is not read again.
 func (g *gpuReader) readRecovery(q *inquiry) {
 	g.recovery = ""
 	if g.unreported {
@@ -34,7 +32,6 @@ func (g *gpuReader) readRecovery(q *inquiry) {
 	}
 }
 
-// recovery returns the name of a recovery action, or its number if it has no name.
 func recovery(action uint64) string {
 	if action < uint64(len(gpu.Recoveries)) {
 		return gpu.Recoveries[action]

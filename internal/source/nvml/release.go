@@ -33,10 +33,8 @@ func (r Release) Error() string {
 	return fmt.Sprintf("%sreleased until %s by %s", what, r.Until.Local().Format(time.TimeOnly), r.By)
 }
 
-// all reports whether the whole driver is released.
 func (r *Release) all() bool { return r != nil && r.GPU == "" }
 
-// same reports whether two requests describe the same release.
 func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
@@ -65,7 +63,7 @@ func (s *Source) Release(r *Release) (done bool, err error) {
 	return s.session != nil && s.session.release == s.release, nil
 }
 
-// choose divides the known GPUs into released GPUs and other GPUs. A lost GPU can also be released.
+// A lost GPU can also be released.
 func (s *Source) choose(r *Release) error {
 	if r == nil || r.all() {
 		return nil
@@ -94,16 +92,12 @@ func (s *Source) choose(r *Release) error {
 	return nil
 }
 
-// named reports whether a name is the UUID, the serial number or the PCI address of a GPU. It
-// ignores leading zeros in PCI addresses, because programs print PCI domains with different numbers
-// of zeros.
+// named ignores leading zeros in PCI addresses, because programs print PCI domains with different numbers of zeros.
 func named(d gpu.Device, name string) bool {
 	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))
 }
 
-// inForce returns the current release. It returns nil if there is no release or if the release has
-// expired.
 func (s *Source) inForce() *Release {
 	if s.release != nil && s.cfg.Now().Boot >= s.release.Ends {
 		s.release = nil
@@ -111,5 +105,4 @@ func (s *Source) inForce() *Release {
 	return s.release
 }
 
-// closedDriver reports whether the driver is shut down.
 func (s *Source) closedDriver() bool { return s.session == nil && !s.opening.Busy() }

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// request requests a release that begins at two o'clock and expires at a quarter past two.
 func request(clock *gputest.Clock, name string) *nvml.Release {
 	now := clock.Now()
 	return &nvml.Release{GPU: name, Until: now.Wall.Add(15 * time.Minute), Ends: now.Boot + 15*time.Minute, By: "ada"}
@@ -25,8 +24,7 @@ func wantRelease(t *testing.T, s *nvml.Source, r *nvml.Release, done bool) {
 	}
 }
 
-// TestReleaseDriver checks that the driver stays shut down until the release expires or a request ends it. A stuck call
-// must delay the shutdown.
+// The driver must stay shut down until the release expires or a request ends it. A stuck call must delay the shutdown.
 func TestReleaseDriver(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, pair())
@@ -58,8 +56,8 @@ func TestReleaseDriver(t *testing.T) {
 	}
 }
 
-// TestReleaseGPU checks that all GPUs except the released GPU are opened, and that the released GPU is reported without
-// a reading. If a GPU cannot be opened by its PCI address, this must not affect other GPUs.
+// All GPUs except the released GPU must be opened, and the released GPU must be reported without a reading. If a GPU
+// cannot be opened by its PCI address, this must not affect other GPUs.
 func TestReleaseGPU(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, eight())
@@ -109,8 +107,8 @@ func TestReleaseGPU(t *testing.T) {
 	}
 }
 
-// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading. This happens, for example, if
-// the exporter restarts during a release. The first reading must find the GPU.
+// If the exporter restarts during a release, a GPU is released before the first reading. The first reading must find
+// the GPU.
 func TestReleaseGPUAtOnce(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, pair())

@@ -31,7 +31,6 @@ func (r Replaced) Error() string {
 	return fmt.Sprintf("driver %s is loaded in the kernel, but this process has the library of %s", r.Kernel, r.Library)
 }
 
-// replacement detects that the driver was replaced, and decides when a restart is due.
 type replacement struct {
 	mu sync.Mutex // guards the other fields
 	// path is the path of the library, and file describes the file that was at this path when the
@@ -57,8 +56,7 @@ func (m *replacement) loaded(s *Source) {
 	}
 }
 
-// mappedLibrary returns the path from which the loader loaded the default library, or an empty text
-// if it did not load the library.
+// mappedLibrary returns an empty text if the loader has not loaded the library.
 func mappedLibrary() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	for line := range strings.Lines(string(maps)) {
@@ -71,9 +69,8 @@ func mappedLibrary() string {
 	return ""
 }
 
-// check examines the error of a reading. If the driver was replaced, it adds the two versions and
-// the program's next step to the error. A timeout between two mismatches does not change the field
-// since.
+// check adds the two versions and the program's next step to the error if the driver was replaced. A timeout between
+// two mismatches does not restart the wait.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +89,7 @@ func (m *replacement) check(s *Source, err error) error {
 	return fmt.Errorf("%w: %s", *r, m.plan(s.cfg.RestartAfter, now.Boot, now.Wall))
 }
 
-// compare returns both versions if the error is a mismatch. It returns nil if there is no mismatch
-// or a version is unknown.
+// compare returns nil if there is no mismatch or a version is unknown.
 func (m *replacement) compare(s *Source, err error) *Replaced {
 	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
 		return nil
@@ -108,7 +104,6 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 	return r
 }
 
-// plan returns a text that describes the program's next step after a mismatch.
 func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	file, err := os.Stat(m.path)
 	m.current.NewFile = err == nil && m.file != nil && !os.SameFile(file, m.file)
@@ -128,7 +123,6 @@ func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	return m.path + " has not changed: load a driver of the library's version (or reboot), install the library of the loaded driver, or replace the pod"
 }
 
-// due returns the replacement if a restart is due, otherwise nil.
 func (m *replacement) due() *Replaced {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// mismatch is a fault that makes all calls return NVML_ERROR_LIB_RM_VERSION_MISMATCH.
+// mismatch makes all calls return NVML_ERROR_LIB_RM_VERSION_MISMATCH.
 const mismatch = "fail:18"
 
 // TestReplaced checks when Run ends after the driver was replaced, and with which error. The library belongs to driver
@@ -128,7 +128,6 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// clockAtTwo returns a clock at 14:00:00.
 func clockAtTwo() *gputest.Clock {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall
@@ -136,7 +135,6 @@ func clockAtTwo() *gputest.Clock {
 	return clock
 }
 
-// copyTo replaces a file by a copy of another file.
 func copyTo(t *testing.T, from, to string) {
 	t.Helper()
 	content, err := os.ReadFile(from)

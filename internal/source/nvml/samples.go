@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ringSpan is the time for which the driver keeps samples in its ring (NVIDIA
+// ringSpan is the time for which the driver keeps utilisation samples in its ring buffer (NVIDIA
 // open-gpu-kernel-modules, ctrl2080perf.h: 72 samples over ten seconds).
 const ringSpan = 10 * time.Second
 
@@ -17,12 +17,9 @@ const ringSpan = 10 * time.Second
 // for samples with a time in the future.
 const slack = time.Second
 
-// settling is the maximum time, two sample periods, until a sample appears in the ring. All samples
-// that are older than this time are in the ring.
+// settling is the maximum time until a sample appears in the ring: two sample periods.
 const settling = 250 * time.Millisecond
 
-// readSamples reads the activity of processes since the last reading, either from accounting or
-// from the ring.
 func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	g.noteClock()
 	if g.readAccounts(q, r) {
@@ -34,10 +31,9 @@ func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readRing reads the samples since the last reading. NVML returns one row per process, averaged
-// over all samples after a requested time. The requested time must be the end of the last reading,
-// so that averages contain only new samples. Samples that left the ring before they were read are
-// lost. Times are kept on the boot clock, because the wall clock may be set.
+// NVML returns one row per process, averaged over all samples after a requested time. The requested time must be the
+// end of the last reading, so that averages contain only new samples. Samples that left the ring before they were read
+// are lost. Times are kept on the boot clock, because the wall clock may be set.
 func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	began := g.now()
 	if g.sampled == 0 {
@@ -53,7 +49,7 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
-		// The averages also represent samples that left the ring before they were read.
+		// During the wait, samples left the ring unread. The averages are used for that time too.
 		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
 	since := g.since(began.Wall.Add(span.From - began.Boot))
@@ -81,9 +77,8 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. Samples contain wall-clock times, so the times of the earlier
-// samples in the ring are then in the future. A request returns the average over all samples after the requested
-// time. Therefore each average also includes the earlier samples.
+// noteClock detects that the wall clock was set back. The earlier samples in the ring then have a time in the future,
+// so the average over all samples after a requested time includes them.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -92,24 +87,23 @@ func (g *gpuReader) noteClock() {
 	g.asked = now
 }
 
-// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring may cover more
-// time than [ringSpan], so the ring counts as mixed as long as it contains samples with a time in the future. If
-// samples with a time in the future remain for more than twice ringSpan, they are invalid and are ignored.
+// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring may cover more time
+// than [ringSpan], so it counts as mixed while it contains samples with a time in the future. If such samples remain
+// for more than twice ringSpan, they are invalid and ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
 }
 
-// rowsSince reads the samples after a wall-clock time, in µs.
 func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
 	return query(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
 		return processUtilization(g.handle, uint64(max(since, 1))) // 0 requests all samples
 	})
 }
 
-// since returns the wall-clock time after which samples are requested, in µs. Unless the wall clock was set, this
-// is the time of the newest sample. A time that is converted from the boot clock would be inexact, because the two
-// clocks are not read at the same moment. With an inexact time, the driver could return the newest sample again.
+// since returns the wall-clock time after which samples are requested, in µs. Unless the wall clock was set, this is
+// the time of the newest sample: a time that is converted from the boot clock is inexact, and the driver could return
+// the newest sample again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestGarbageSamples checks that impossible rows are dropped.
 func TestGarbageSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall
@@ -42,8 +41,7 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// TestClockSetForward checks that samples are read after the wall clock was set forward, although
-// the newest sample then seems to be old.
+// Samples must be read after the wall clock was set forward, although the newest sample then seems to be old.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -89,9 +87,8 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack checks that readings cover no time while the ring contains samples from before the wall clock
-// was set back. The first reading without such samples must cover the whole time. This time must be divided by the
-// activity since the clock was set.
+// While the ring contains samples from before the wall clock was set back, readings must cover no time. The first
+// reading without such samples must cover the whole time, divided by the activity since the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -140,8 +137,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetBackWithoutSamples checks that, without samples from the driver, the samples stay unknown after the clock
-// was set back.
+// If the driver has no samples, they must stay unknown after the wall clock was set back.
 func TestClockSetBackWithoutSamples(t *testing.T) {
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
 	var set time.Duration
@@ -155,8 +151,7 @@ func TestClockSetBackWithoutSamples(t *testing.T) {
 	}
 }
 
-// TestToldOnce checks that the newest sample is reported only once, although the two clocks of an
-// instant are read at different moments.
+// The newest sample must be reported only once, although the two clocks of an instant are read at different moments.
 func TestToldOnce(t *testing.T) {
 	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
 		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -179,8 +174,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples checks a reading that is so late that samples have left the driver's ring. The reading must cover
-// the last ten seconds.
+// If a reading is so late that samples have left the driver's ring, it must cover the last ten seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}

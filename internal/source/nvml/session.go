@@ -16,10 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// identityRetry is the longest pause before the program again reads a GPU that is lost or
-// incompletely identified. Reading a broken GPU may take seconds, and the driver writes to the
-// kernel log each time. identityRetry is also the interval between two readings of values that
-// rarely change.
+// identityRetry is the longest pause before a lost or incompletely identified GPU is read again, because reading a
+// broken GPU may take seconds and makes the driver write to the kernel log. It is also the interval between two
+// readings of values that rarely change.
 const identityRetry = 10 * time.Second
 
 // firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as
@@ -53,13 +52,12 @@ type session struct {
 	events  atomic.Pointer[eventSet] // nil while the driver provides no events
 }
 
-// census is the result of counting the GPUs.
 type census struct {
 	count int
 	err   error
 }
 
-// newSession creates a session and reads the properties of the driver. It runs in a lane.
+// newSession runs in a lane.
 func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *session {
 	q := &inquiry{lib: lib}
 	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, release: r, driver: gpu.Driver{Vendor: vendor, Name: "nvml"}}
@@ -76,7 +74,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *ses
 	return d
 }
 
-// close shuts the driver down. No call may be in flight or follow.
+// No call may be in flight or follow.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {
@@ -134,7 +132,6 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// observeLists reports to the stage whether a GPU has more processes than can be read.
 func (d *session) observeLists(began gpu.Instant) {
 	var err error
 	for _, s := range d.slots {
@@ -181,9 +178,8 @@ func (d *session) renumber() {
 	}
 }
 
-// visit starts a call for every GPU for which the last call has returned and the pause is over.
-// While slots wait to be renumbered, no GPU is identified by its index, because the index may
-// belong to another GPU.
+// visit starts a call for every GPU for which the last call has returned and the pause is over. Before renumbering, no
+// GPU is identified by its index, because the index may belong to another GPU.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

@@ -43,8 +43,7 @@ type look struct {
 	err       error
 }
 
-// look reads a GPU. If g is nil, it first identifies the GPU at the given index or PCI address. It
-// runs in the lane of the slot.
+// If g is nil, look first identifies the GPU. It runs in the lane of the slot.
 func (d *session) look(index int, bus string, g *gpuReader) look {
 	if g == nil {
 		var err error
@@ -127,7 +126,6 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	return report
 }
 
-// accept applies the result of a call to its slot.
 func (d *session) accept(s *slot, l look) {
 	s.reader, s.err, s.oversized = l.reader, l.err, l.oversized
 	if l.memory.device.UUID != "" {
@@ -153,7 +151,6 @@ func latest(old, young *gpu.Reading) *gpu.Reading {
 	return joined
 }
 
-// condition returns the current health of the GPU in a slot.
 func (s *slot) condition() source.Health {
 	switch {
 	case s.lane.Busy():
@@ -166,8 +163,8 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// handle returns the handle of the GPU with an index or a PCI address. Getting the handle opens the GPU. The UUID is
-// not used, because to find a UUID the driver opens other GPUs until it finds the right GPU (nvml.h).
+// Getting the handle opens the GPU. The UUID is not used, because to find a UUID the driver opens other GPUs until it
+// finds the right GPU (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {
 		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
@@ -175,8 +172,7 @@ func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	return query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 }
 
-// find identifies the GPU with an index or a PCI address and loads its memory. It rejects a GPU
-// that is already in another slot, because there could be two calls for this GPU at the same time.
+// find rejects a GPU that is already in another slot, because there could be two calls for this GPU at the same time.
 // It runs in a lane.
 func (d *session) find(index int, bus string) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
@@ -200,8 +196,7 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
-// pause returns the time until the method complete reads the GPU again. The first pauses of the GPUs differ, so that
-// complete reads only few GPUs in a tick.
+// The first pauses of the GPUs differ, so that complete reads only few GPUs in a tick.
 func (g *gpuReader) pause() time.Duration {
 	if g.again > 0 {
 		return identityRetry
@@ -209,9 +204,8 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// complete runs in a lane. After each pause, it reads the missing parts of a GPU's identity, the fabric and the
-// recovery action, and also the health, the details and the profile if they are enabled. It registers the GPU for
-// events.
+// After each pause, complete reads the missing parts of a GPU's identity, the fabric, the recovery action and, if
+// enabled, the health, the details and the profile. It registers the GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

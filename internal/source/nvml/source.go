@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// vendor is the vendor name of the source's devices.
 const vendor = "NVIDIA"
 
 // PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver supports.
@@ -74,7 +73,6 @@ type Source struct {
 	xids   []gpu.DriverEvent // events since the last report
 }
 
-// opened is the result of one attempt to open the driver.
 type opened struct {
 	session *session
 	err     error
@@ -115,12 +113,12 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is no open session, or if the driver was reloaded, open starts to open a
-// session. If opening takes longer than the current Read, the next Read continues to wait for it.
+// If there is no open session, or if the driver was reloaded, open starts to open a session. If this takes longer than
+// the current Read, the next Read continues to wait for it.
 //
-// NVML counts initialisations. A driver that was unloaded is released only when each initialisation has been shut
-// down. Therefore a new session cannot start before the old session is shut down. A session must not be shut down
-// while a call is stuck.
+// NVML counts initialisations, and an unloaded driver is released only when each of them has been shut down. Therefore
+// a new session cannot start before the old session is shut down. A session must not be shut down while a call is
+// stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
@@ -153,8 +151,8 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	return o.session, nil
 }
 
-// reopen shuts down the old session and opens a new session, unless the whole driver is released. No
-// call may be in flight in the old session. reopen runs in a lane.
+// reopen opens no session if the whole driver is released. No call may be in flight in the old session. reopen runs in
+// a lane.
 func (s *Source) reopen(old *session, release *Release) opened {
 	if old != nil {
 		if err := old.close(); err != nil {

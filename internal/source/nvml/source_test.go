@@ -17,15 +17,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// pair returns the node that most tests use.
 func pair() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1)}}
 }
 
 const anyGPU = "*"
 
-// TestOneCallFails makes each function fail in turn, before and after the driver was opened. No GPU may be lost, and
-// every reported value must be correct.
+// While a function fails, before or after the driver was opened, no GPU may be lost and every reported value must be
+// correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -83,7 +82,7 @@ func wantPair(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestBlank checks a driver in which some calls succeed but return no values.
+// Some calls succeed but return no values.
 func TestBlank(t *testing.T) {
 	d := newDriver(t, pair())
 	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
@@ -94,7 +93,7 @@ func TestBlank(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), d.node)
 }
 
-// TestIdentityIsReadOnce checks that values that never change are not read at every tick.
+// Values that never change must not be read at every tick.
 func TestIdentityIsReadOnce(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -113,8 +112,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen checks that a lost GPU is retried after increasing pauses, and that the other GPUs are not
-// affected. If the GPU returns and is lost again, the first pause must be short again.
+// A lost GPU must be retried after increasing pauses, without an effect on the other GPUs. If it returns and is lost
+// again, the first pause must be short again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -150,8 +149,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestIdentityIsCompleted checks that two values are read again: the serial number, if it could not be read at first,
-// and the fabric, if the GPU had not joined it yet.
+// Two values must be read again: the serial number, if it could not be read at first, and the fabric, if the GPU had
+// not joined it yet.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -167,8 +166,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestFabricFailed checks a registration with the fabric that ends with an error. It must be reported as failed and
-// without a cluster, until another registration succeeds.
+// A registration with the fabric that ends with an error must be reported as failed and without a cluster, until
+// another registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -182,9 +181,9 @@ func TestFabricFailed(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestRecovery checks the name of each recovery action in nvml.h (nvmlDeviceGpuRecoveryAction_t) while the action
-// changes. An unknown action must be reported as a number. If the action cannot be read, or if all bits of the
-// number are set, the action must be unknown.
+// TestRecovery checks the names of the recovery actions in nvml.h (nvmlDeviceGpuRecoveryAction_t). An unknown action
+// must be reported as a number. If the action cannot be read, or if all bits of the number are set, the action must be
+// unknown.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()
@@ -216,8 +215,8 @@ func TestRecovery(t *testing.T) {
 	check("events=8", "") // the call is no longer supported
 }
 
-// TestFabricHealth checks health masks that were made by hand from nvml.h. A change after the registration must be
-// reported. If the mask cannot be read, the health must be unknown, and the registration must stay known.
+// The health masks were made by hand from nvml.h. A change after the registration must be reported. If the mask cannot
+// be read, the health must be unknown, and the registration must stay known.
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
@@ -266,7 +265,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary checks a node without a driver: each reading must return an error with the remedy, and must not crash.
+// Without a driver, each reading must return an error with the remedy, and must not crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
@@ -287,8 +286,7 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestNotLoaded checks a library whose kernel driver is not loaded. The program must not call nvmlShutdown, because
-// this call would end the process.
+// If the kernel driver is not loaded, the program must not call nvmlShutdown, because this call would end the process.
 func TestNotLoaded(t *testing.T) {
 	n := pair()
 	n.Down = true
@@ -309,7 +307,7 @@ func TestNotLoaded(t *testing.T) {
 	}
 }
 
-// TestGPUFails checks that a GPU that returns only errors and NOT_SUPPORTED has no reading.
+// A GPU that returns only errors and NOT_SUPPORTED must have no reading.
 func TestGPUFails(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -333,7 +331,7 @@ func TestGPUFails(t *testing.T) {
 	}
 }
 
-// TestCountChanges removes the first GPU from the driver's list, so that the second GPU gets the first GPU's index.
+// TestCountChanges removes the first GPU from the driver's list, so that the second GPU gets its index.
 func TestCountChanges(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -391,8 +389,8 @@ func TestNoGPUTwice(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten checks that the identity of a GPU stays known if it cannot be read again when the GPUs are
-// renumbered or the driver is reloaded.
+// The identity of a GPU must stay known if it cannot be read again when the GPUs are renumbered or the driver is
+// reloaded.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },
@@ -417,7 +415,7 @@ func TestNothingIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnOldGPU checks a GPU that supports only the first version of the memory call.
+// The GPU supports only the first version of the memory call.
 func TestMemoryOfAnOldGPU(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Reading.Gauges[gpu.MemoryReserved] = nil
@@ -425,8 +423,7 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory checks a GPU that shares the machine's memory, and a GPU that has its own memory while this memory
-// cannot be read.
+// One GPU shares the machine's memory. The other has its own memory, but the memory call fails for it.
 func TestSharedMemory(t *testing.T) {
 	n := pair()
 	for i := range n.GPUs {

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading checks a GPU whose call always returns after the end of Read. The next Read must return the late
-// result.
+// If a call always returns after the end of Read, the next Read must return the late result.
 func TestLateReading(t *testing.T) {
 	const before, call = "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates" // in the order of a reading
 	clock := gputest.NewClock()
@@ -52,8 +51,8 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
-// TestStaleReading checks that a reading is dropped if reading its values took too long, even if the next reading is
-// also late. The next reading must contain the samples of the dropped reading.
+// A reading that took too long must be dropped, even if the next reading is also late. The next reading must contain
+// the samples of the dropped reading.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -80,8 +79,7 @@ func TestStaleReading(t *testing.T) {
 	}
 }
 
-// TestLateSamples checks that the samples of a late reading are reported together with the samples
-// of the next reading.
+// The samples of a late reading must be reported together with the samples of the next reading.
 func TestLateSamples(t *testing.T) {
 	const call = "nvmlDeviceGetProcessUtilization"
 	clock := gputest.NewClock()
@@ -112,7 +110,6 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs makes each call hang that opens the driver.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -138,7 +135,7 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
-// TestStuckFromTheStart checks that a GPU is not reported if its calls hang before it could be identified.
+// A GPU must not be reported if its calls hang before it could be identified.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
@@ -153,7 +150,6 @@ func TestStuckFromTheStart(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the GPU responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 }
 
-// TestEverythingHangs checks that Read returns an error if all GPUs are late.
 func TestEverythingHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -166,8 +162,8 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall checks a driver reload during a stuck call. The program must not shut the driver down or
-// open it a second time, and must log this. When the call returns, the program must read again.
+// During a stuck call, a driver reload must not make the program shut the driver down or open it a second time, and the
+// program must log this. When the call returns, the program must read again.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -205,7 +201,6 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseUnderAStuckCall checks that Close does not shut the driver down during a stuck call.
 func TestCloseUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

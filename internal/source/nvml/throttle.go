@@ -7,9 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttleCounters contains the driver's fields that count throttled time, in ns (nvml.h). The two
-// counters of thermal slowdowns may count the same time, because hardware and software can slow the
-// GPU down at the same time.
+// throttleCounters contains the driver's fields that count throttled time, in ns (nvml.h). The two thermal counters may
+// count the same time, because hardware and software can slow the GPU down at the same time.
 var throttleCounters = [...]struct {
 	field uint32
 	cause gpu.Throttle
@@ -43,7 +42,6 @@ type throttle struct {
 	at                     time.Duration // boot-clock time at which the reasons were last read, or 0
 }
 
-// restarted discards the driver's last values. The counted times continue.
 func (t *throttle) restarted() { *t = throttle{times: t.times} }
 
 func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
@@ -73,8 +71,7 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 	r.Throttled = new(t.times)
 }
 
-// readThrottleCounters adds the increase of the driver's counters. If two counters have the same
-// cause, it adds the larger increase.
+// If two counters have the same cause, readThrottleCounters adds the larger increase.
 func (g *gpuReader) readThrottleCounters(q *inquiry, r *gpu.Reading) {
 	t := &g.throttle
 	values, err := query(q, "nvmlDeviceGetFieldValues", func() ([]gonvml.FieldValue, ret) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Times measures the power of one GPU in quiet times. The buffers should be read only at the interval that
-// Pause returns, because the driver must be called to read each buffer.
+// Times measures the power of one GPU in quiet times. The buffers should be read only at the interval that Pause
+// returns, because each reading calls the driver.
 type Times struct {
 	looks     int   // number of looks so far
 	found     int   // number of looks that found a quiet time
@@ -24,17 +24,16 @@ type Times struct {
 }
 
 const (
-	// A look is one reading of the buffers. At first, the interval between two looks is the constant eager. When
-	// enoughQuiet looks have found a quiet time, or enoughLooks looks have been made, the interval becomes the
-	// constant patient.
+	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet looks have found a
+	// quiet time or enoughLooks looks have been made. Then it is patient.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
 	enoughLooks = 600
 	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// Of the power samples in quiet times, the quantile lowShare is reported. A low quantile is used because the
-	// clocks and the power of a GPU decrease slowly after work.
+	// The quantile lowShare of the power samples in quiet times is reported. It is low because the clocks and the power
+	// of a GPU decrease slowly after work.
 	lowShare = 0.2
 )
 
@@ -87,7 +86,7 @@ func After(points []Point, at int64) []Point {
 	return points[i:]
 }
 
-// lowQuantile returns a low quantile of the values, or 0 if there are too few values.
+// lowQuantile returns 0 if there are too few values.
 func lowQuantile(values []float64, share float64) float64 {
 	if len(values) < FewestSamples {
 		return 0
@@ -133,7 +132,6 @@ const longestAveraging = time.Second
 // steepFall is the smallest fall that is not treated as noise, as a fraction of the power limit.
 const steepFall = 0.05
 
-// learn updates the bound with the falls in new power samples.
 func (a *averaging) learn(power []Point, maxPower float64) {
 	for i := 2; i+1 < len(power); i++ {
 		fall := power[i-1].Value - max(power[i].Value, power[i+1].Value)

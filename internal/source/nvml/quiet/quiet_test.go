@@ -19,8 +19,7 @@ type recording struct {
 	start       int64 // start of the minute in ms
 }
 
-// add adds the samples of some milliseconds with the given busy share, from 0 to 1. watts returns the power of the
-// power sample with a number.
+// The busy share is from 0 to 1. watts returns the power of the power sample with a number.
 func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 	for i := range ms / powerStep {
 		r.ms += powerStep
@@ -33,8 +32,8 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work after which the power falls by 400 W within 20 ms. From this, the program detects that the driver
-// averages power only over a short time.
+// After this work, the power falls by 400 W within 20 ms, so the program detects that the driver averages power only
+// over a short time.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
@@ -42,7 +41,7 @@ func (r *recording) steep(times int) {
 	}
 }
 
-// TestGap checks that the power in a gap is a low quantile of the samples that do not cover earlier work.
+// The power in a gap must be a low quantile of the samples that do not cover earlier work.
 func TestGap(t *testing.T) {
 	var r recording
 	r.steep(3)
@@ -58,8 +57,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestAveraging checks that a gap shorter than a second is used only if three steep falls show that the driver averages
-// power over less than a second. A single steep fall may be the result of an invalid sample.
+// A gap shorter than a second must be used only if three steep falls show that the driver averages power over less than
+// a second. A single steep fall may be the result of an invalid sample.
 func TestAveraging(t *testing.T) {
 	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
 		var r recording
@@ -81,9 +80,8 @@ func TestAveraging(t *testing.T) {
 	}
 }
 
-// TestMixed checks GPUs whose utilisation is never 0 %. If the share of high power samples equals the utilisation, the
-// idle power must be known. If the utilisation does not include all work that draws power, the idle power must be
-// unknown.
+// The utilisation of these GPUs is never 0 %. If the share of high power samples equals the utilisation, the idle power
+// must be known. If the utilisation does not include all work that draws power, the idle power must be unknown.
 func TestMixed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -109,7 +107,7 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestSeenOnce checks that each sample is used once, and that new samples are used when the wall clock was set back.
+// Each sample must be used once, and new samples must be used when the wall clock was set back.
 func TestSeenOnce(t *testing.T) {
 	r := recording{start: 3_600_000}
 	r.add(100, 1, constant(125))
