@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy"
 )
 
-// library is the path of the fake driver. The driver is compiled once for the package.
+// The fake driver is compiled once for the package.
 var library string
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of the simulated time that the table in docs/energy.md uses, so the test is short. The driver
-// therefore takes fewer samples, and a gap is a larger part of the time.
+// length is a fifth of the simulated time in docs/energy.md, to shorten the test. The driver therefore takes fewer
+// samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
@@ -43,9 +43,9 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	return r
 }
 
-// TestCases checks that the books balance to the millijoule, and that the signal's error is at most three
-// standard errors of the samples plus 1.5 %. The 1.5 % allow for changes within a tick and for idle power
-// that is not learned yet.
+// TestCases checks that the accounts add up to the GPU's energy to the millijoule. The error of the driver's samples
+// must be at most three standard errors plus 1.5 %. The 1.5 % allow for changes within a tick and for idle power that
+// the ledger has not learned yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -62,9 +62,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules checks the expected results of the other rules. DCGM's process statistics charge all energy of the GPU to
-// each process that is on the GPU for the whole time, although other processes are charged the same energy. The shares
-// by SM utilisation add up to little more than the energy of the GPU.
+// checkRules checks known errors of other rules. DCGM's process statistics charge all energy of the GPU to each process
+// that is on the GPU for the whole time. The shares by SM utilisation add up to little more than the energy of the GPU.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -85,7 +84,7 @@ func checkRules(t *testing.T, r accuracy.Result) {
 	}
 }
 
-// contexts returns the number of a pod's charged processes. An MPS server is not charged.
+// contexts does not count the MPS server, because it is not charged.
 func contexts(p simnode.Pod) (n float64) {
 	for _, q := range p.Containers[0].Processes {
 		if len(q.Work) > 0 && q.Work[0].Context != simnode.MPSServer {
@@ -95,9 +94,9 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestDefinitions compares the parts according to both truths with parts that were calculated by hand. The idle power
-// is 70 W. In the first case, the work takes 560 W for 81 % of the time and 430 W for 9 % of the time. In the second
-// case, it takes 240 W for 1 % of the time, beside an idle holder.
+// TestDefinitions compares the true parts with values that were calculated by hand. The idle power is 70 W. In the
+// first case, the work takes 560 W for 81 % of the time and 430 W for 9 % of the time. In the second case, it takes 240
+// W for 1 % of the time, beside an idle holder.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
 		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
@@ -124,8 +123,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestUnseen checks that the signal's error for activity that the driver does not report equals the error in
-// docs/energy.md.
+// TestUnseen checks that the error for activity that the driver does not report equals the error in docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -148,8 +146,7 @@ func TestUnseen(t *testing.T) {
 }
 
 // TestCompare compares how much energy gpuledger and its first edition charge to wrong accounts. On GPUs with idle
-// time, gpuledger must charge less energy wrongly. On saturated GPUs, it must not charge more. Saturated GPUs are
-// checked with the first sampling only.
+// time, gpuledger must charge less energy wrongly. On saturated GPUs, it must not charge more.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {
@@ -169,7 +166,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestSameEveryTime checks that the result does not depend on the machine.
 func TestSameEveryTime(t *testing.T) {
 	c := accuracy.Cases(length)[3]
 	if diff := cmp.Diff(run(t, c, 20*time.Second), run(t, c, 20*time.Second)); diff != "" {

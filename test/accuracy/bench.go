@@ -15,10 +15,10 @@ import (
 
 const (
 	tick = time.Second
-	// refresh is the interval at which the mappers read the allocations while containers start and stop.
+	// refresh is the interval at which the exporter reads the allocations while containers start and stop.
 	refresh = 2 * time.Second
-	// phase is the delay between the start of the node and the start of the exporter. Because of this delay, workloads
-	// do not change on the exporter's ticks, and the energy counter is not updated immediately before a tick.
+	// phase is the delay between the start of the node and the start of the exporter. Without it, workloads would
+	// change on the exporter's ticks, and the energy counter would be updated immediately before a tick.
 	phase = 450 * time.Millisecond
 )
 
@@ -37,14 +37,13 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// The rules previous and scraped do not depend on the exporter, so they continue while the exporter is down.
+	// previous and scraped simulate other programs, which continue while the exporter is down.
 	previous previousRule
 	scraped  scrapedRule
 }
 
-// Play runs a case for the given length of simulated time. The library is the path of the fake driver
-// (package fakes). Only one case can run at a time, because the cases set environment variables of the
-// process.
+// Play runs a case for the given length of simulated time. library is the path of the fake driver (package fakes). Only
+// one case can run at a time, because Play sets environment variables of the process.
 func Play(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
 	dir, err := os.MkdirTemp("", "node") // the path is short, because it contains a socket
 	if err != nil {
@@ -66,7 +65,6 @@ func Play(ctx context.Context, library string, c Case, length time.Duration) (r 
 	return b.result()
 }
 
-// configure makes the exporter and the fake driver use the simulated node.
 func (b *bench) configure(library string) (err error) {
 	for _, env := range b.node.Env() {
 		name, value, _ := strings.Cut(env, "=")
@@ -74,13 +72,13 @@ func (b *bench) configure(library string) (err error) {
 			return err
 		}
 	}
-	// Real time must not affect the result, even if the machine is busy.
+	// With this long timeout, a busy machine does not affect the result.
 	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=30s")
 	b.config, err = app.Parse(flags, func(string) string { return "" })
 	return err
 }
 
-// play advances the time. It runs one tick of the exporter for every second in which the exporter is up.
+// play runs one tick of the exporter for every second in which the exporter is up.
 func (b *bench) play(ctx context.Context, length time.Duration) error {
 	if err := b.advance(phase); err != nil {
 		return err
@@ -100,7 +98,6 @@ func (b *bench) play(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// advance advances the node and records the truth.
 func (b *bench) advance(d time.Duration) error {
 	b.now.Boot, b.now.Wall = b.now.Boot+d, b.now.Wall.Add(d)
 	return b.node.Watch(b.now, func(row simnode.Truth, on []simnode.Activity) {
@@ -112,7 +109,7 @@ func (b *bench) advance(d time.Duration) error {
 	})
 }
 
-// look runs one tick of the exporter. If the exporter was down, look starts it first.
+// look starts the exporter if it was down.
 func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if b.exporter == nil {
 		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
@@ -141,7 +138,6 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	return nil
 }
 
-// snapshot returns the exporter's data for the GPU.
 func (b *bench) snapshot() (*gpu.GPU, error) {
 	snap := b.exporter.Sampler.Latest()
 	if snap == nil || len(snap.GPUs) != 1 || snap.GPUs[0].Reading == nil || snap.GPUs[0].Book == nil {
@@ -150,7 +146,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// If the exporter runs, stop ends it in the same way as SIGTERM does.
+// stop ends the exporter in the same way as SIGTERM does.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

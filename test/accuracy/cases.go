@@ -7,17 +7,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Case describes a GPU, its workload, and the span in which the exporter is down.
+// A Case describes a GPU, its workload, and a period in which the exporter is down.
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
-	// Down is the span in which the exporter is down. It is zero if the exporter is always up.
+	// Down is zero if the exporter is always up.
 	Down simnode.Span
-	// Unseen is set if the driver does not report the activity that decides the charges. In this case, the signal's
-	// error has no limit.
+	// Unseen is set if the driver does not report the activity that decides the charges. The error of the samples then
+	// has no limit.
 	Unseen bool
-	// Limit is the maximum error of the signal as a share of the GPU's energy. If it is zero, the case has the same
-	// limit as most cases.
+	// Limit is the maximum error of the samples as a share of the GPU's energy; zero means the default limit.
 	Limit float64
 }
 
@@ -27,10 +26,10 @@ type Sampling struct {
 	simnode.Sampling
 }
 
-// A power sample that shows the momentary power is averaged over this time.
+// moment is the averaging time of a sample that shows the momentary power.
 const moment = time.Millisecond
 
-// Samplings returns the samplings, sorted from most to least favourable for the ledger.
+// Samplings returns the samplings, from most to least favourable for the ledger.
 func Samplings() []Sampling {
 	return []Sampling{
 		{"name a process with a context while nothing runs", simnode.Sampling{Power: moment}},
@@ -44,7 +43,7 @@ func Samplings() []Sampling {
 	}
 }
 
-// Sampled reports whether the driver takes samples of processes.
+// Sampled sets the sampling of all cases.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling
@@ -52,8 +51,8 @@ func Sampled(cases []Case, how Sampling) []Case {
 	return cases
 }
 
-// Cases returns the cases for a length of time. Every holder holds one replica or one instance of the same
-// GPU. No two pods draw the same power, except in cases with equal work.
+// Cases returns the cases for a length of time. Every holder holds one replica or one instance of the same GPU. Pods
+// draw different power, except in cases with equal work.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two equally busy",
@@ -93,8 +92,8 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks returns a case with light users of one GPU. Half of them work occasionally, and the others work
-// for a moment in every second.
+// notebooks returns a case with light users of one GPU. Half of them work occasionally, and the others for a moment in
+// every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod
 	for i := range n {
@@ -108,8 +107,7 @@ func notebooks(n int) Case {
 	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
 }
 
-// ownMPS returns a case in which a pod runs its own MPS server and clients, beside a pod without an MPS
-// server.
+// In this case, a pod runs its own MPS server and clients, beside a pod without an MPS server.
 func ownMPS() Case {
 	c := sliced("a pod with its own MPS server beside a pod without one",
 		pod("mps", 420, simnode.Constant(40)),
@@ -123,7 +121,7 @@ func ownMPS() Case {
 	return c
 }
 
-// bystander returns a case in which one pod holds the GPU without a process, beside a pod with a context.
+// In this case, one pod holds the GPU without a process, beside a pod with a context.
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
@@ -132,9 +130,8 @@ func bystander() Case {
 	return c
 }
 
-// sharedJobs returns a case in which two Slurm jobs hold one GPU. Two pods in place of the jobs would give the same
-// results. Most of the signal's error comes from samples that name a process while nothing runs. Without such samples
-// the error is below 0.5 %.
+// In this case, two Slurm jobs hold one GPU. Pods would give the same results. Most of the error comes from samples
+// that name a process while nothing runs. Without such samples the error is below 0.5 %.
 func sharedJobs() Case {
 	c := sliced("Slurm jobs on one GPU: 4711 in bursts, 4712 smooth")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
@@ -148,7 +145,6 @@ func sharedJobs() Case {
 	return c
 }
 
-// idleJob returns a case in which a Slurm job holds a GPU but does not work.
 func idleJob() Case {
 	c := sliced("Slurm job 4713 holds a GPU without work")
 	c.Scenario.NoKubelet = true
@@ -156,8 +152,8 @@ func idleJob() Case {
 	return c
 }
 
-// amdJobs returns a case in which two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the
-// exporter reads the occupancy of each process once a tick.
+// In this case, two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the exporter reads the
+// occupancy of each process once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm jobs 4714 and 4715 on one MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
@@ -168,8 +164,7 @@ func amdJobs() Case {
 	return c
 }
 
-// amdPartitions returns a case like [divided] for an AMD GPU in DPX mode. The driver measures the activity of
-// each partition.
+// amdPartitions is [divided] for an AMD GPU in DPX mode. The driver measures the activity of each partition.
 func amdPartitions(length time.Duration) Case {
 	c := divided("AMD: MI300X in DPX mode, each half sometimes idle", length, true)
 	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
@@ -180,8 +175,8 @@ func amdPartitions(length time.Duration) Case {
 	return c
 }
 
-// amdGraphics returns a case in which a graphics program and a ROCm program use one AMD GPU. The driver
-// reports the busy time of graphics. The rest of the GPU's busy time belongs to the ROCm program.
+// In this case, a graphics program and a ROCm program use one AMD GPU. The driver reports the busy time of graphics.
+// The rest of the GPU's busy time belongs to the ROCm program.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a ROCm program on one MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
@@ -194,7 +189,6 @@ func amdGraphics() Case {
 	return c
 }
 
-// instinct returns an AMD GPU.
 func instinct() []simnode.GPU {
 	return []simnode.GPU{{
 		UUID: "52a7f6533dd081c7", Bus: "00000000:05:00.0", Model: "AMD Instinct MI300X OAM", Serial: "PCB079220-0417",
@@ -203,10 +197,10 @@ func instinct() []simnode.GPU {
 	}}
 }
 
-// Sampled reports whether the driver takes samples of processes.
+// Sampled reports whether the driver takes samples of processes. It takes none in MIG mode and on AMD GPUs.
 func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
-// bursts returns a case in which one pod works occasionally for less than a tick, and another pod always works.
+// In this case, one pod works occasionally for less than a tick, and another pod always works.
 func bursts(name string, accounting bool) Case {
 	c := sliced(name,
 		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
@@ -215,7 +209,7 @@ func bursts(name string, accounting bool) Case {
 	return c
 }
 
-// churning returns a case in which the GPU is idle at first. Later, jobs start and stop on it.
+// In this case, the GPU is idle at first. Later, jobs start and stop on it.
 func churning() Case {
 	c := sliced("jobs that start and stop, beside a steady job",
 		pod("steady", 450, simnode.Constant(40)),
@@ -227,8 +221,7 @@ func churning() Case {
 	return c
 }
 
-// divided returns a case with two MIG instances. In each fifth of the time, one instance works, both work, or
-// neither works.
+// In this case, one of two MIG instances works, both work, or neither works.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})
@@ -244,7 +237,6 @@ func divided(name string, length time.Duration, gpm bool) Case {
 	return c
 }
 
-// restarted returns a case in which the exporter restarts in the middle.
 func restarted(length time.Duration) Case {
 	c := sliced("the exporter restarts, and is down for five seconds",
 		pod("left", 480, simnode.Constant(60)),
@@ -253,14 +245,13 @@ func restarted(length time.Duration) Case {
 	return c
 }
 
-// fleeting returns a case with processes that often start and end between two ticks.
+// In this case, processes often start and end between two ticks.
 func fleeting() Case {
 	return sliced("jobs shorter than a tick, beside a steady job",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
 }
 
-// sliced returns a case in which the given pods share one GPU.
 func sliced(name string, pods ...simnode.Pod) Case {
 	for i := range pods {
 		pods[i].Containers[0].Devices = simnode.Parts(0, i)
@@ -282,7 +273,7 @@ func sliced(name string, pods ...simnode.Pod) Case {
 	}}
 }
 
-// pod returns a pod with one process. The GPU draws the given power while the process keeps it fully busy.
+// The GPU draws the given power while the pod's only process keeps it fully busy.
 func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	return simnode.Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []simnode.Container{{
 		Name:      "main",
@@ -290,7 +281,6 @@ func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	}}}
 }
 
-// lasting returns a pod that is replaced by a similar pod after each lifetime.
 func lasting(lifetime time.Duration, p simnode.Pod) simnode.Pod {
 	p.Lifetime = lifetime
 	return p

@@ -1,6 +1,6 @@
-// Package accuracy measures how well the books attribute energy. It runs the whole exporter, from the driver's C ABI to
-// the settled book, on simulated nodes. The nodes use a model of the true energy that differs from the ledger's rule.
-// For each owner, the package compares these amounts of energy:
+// Package accuracy measures how well the exporter attributes energy. It runs the whole exporter, from the driver's C ABI
+// to the accounts of the owners, on simulated nodes. The nodes use a model of the true energy that differs from the
+// ledger's rule. For each owner, the package compares these energies:
 //
 //   - the true energy: holders share the floor equally, and every process has the power that it draws
 //     (package simnode);
@@ -8,12 +8,12 @@
 //   - the charge by gpuledger, from the driver's samples;
 //   - the charges by other rules in common use, from the same readings.
 //
-// The second amount separates gpuledger's error into the error of its samples (the signal's error) and the error of its
+// The second energy separates gpuledger's error into the error of its samples (the signal's error) and the error of its
 // rule (the model's error). No exporter can avoid the model's error.
 //
-// Time is simulated and all random numbers have a fixed seed, so every run has the same results. The real
-// mappers map pods and units, using the simulated kubelet, prolog and /proc. Only the mappers' timers are
-// replaced by calls of Refresh.
+// Time is simulated and all random numbers have a fixed seed, so every run has the same results. The exporter's code
+// finds the pods and units, from a simulated kubelet, prolog and /proc. Only its timers are replaced by calls of
+// Refresh.
 package accuracy
 
 //go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md ../../docs/accuracy.md

@@ -20,8 +20,8 @@ const (
 	rules
 )
 
-// charges contains amounts of energy in millijoules by owner. An owner is the name of a pod or
-// unit, or a reason in brackets for unattributed energy.
+// charges contains energy in millijoules by owner. An owner is the name of a pod or unit, or a reason in brackets for
+// unattributed energy.
 type charges map[string]float64
 
 func (c charges) sum() float64 {
@@ -32,7 +32,6 @@ func (c charges) sum() float64 {
 	return sum
 }
 
-// scaled returns amounts with the same proportions and the given total.
 func (c charges) scaled(total float64) charges {
 	out, sum := make(charges, len(c)), c.sum()
 	for owner, e := range c {
@@ -41,8 +40,7 @@ func (c charges) scaled(total float64) charges {
 	return out
 }
 
-// An entry contains the charges of each rule for a step of the simulation. The time is the end of the step on the boot
-// clock.
+// An entry contains the charges of one rule for a step of the simulation. at is the end of the step on the boot clock.
 type entry struct {
 	at time.Duration
 	by rule
@@ -53,7 +51,6 @@ type journal []entry
 
 func (j *journal) add(at time.Duration, by rule, c charges) { *j = append(*j, entry{at, by, c}) }
 
-// between returns the total charges between two boot-clock times, by rule.
 func (j journal) between(from, to time.Duration) [rules]charges {
 	var sums [rules]charges
 	for r := range sums {

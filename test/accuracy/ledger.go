@@ -2,11 +2,10 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A ledger computes charges from successive books. It always reads the final energy of an account before the account
-// retires.
+// A ledger computes charges as differences of successive records. It reads the final energy of each account before the
+// exporter removes the account.
 type ledger struct{ last charges }
 
-// read returns the charges since the last read.
 func (l *ledger) read(b *gpu.Book) charges {
 	now := make(charges)
 	for _, a := range b.Accounts {

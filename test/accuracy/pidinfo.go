@@ -12,8 +12,7 @@ type pidInfoRule struct {
 	there map[gpu.ProcessID]bool
 }
 
-// read returns the energy since the last reading for each process that was present at both
-// readings.
+// read charges only processes that were present at the last reading, too.
 func (r *pidInfoRule) read(g *gpu.GPU) charges {
 	c, now := make(charges), make(map[gpu.ProcessID]bool)
 	for _, p := range g.Processes {

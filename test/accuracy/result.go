@@ -13,39 +13,36 @@ import (
 // A Result is the result of a case up to the last settled time.
 type Result struct {
 	Case
-	// Energy is the true energy of the GPU. Booked is the energy in the GPU's book. Accounts is the energy in the
-	// accounts of this book.
+	// Energy is the true energy of the GPU. Booked is the energy that the ledger counted for the GPU. Accounts is the
+	// sum over the owners' accounts.
 	Energy, Booked, Accounts gpu.Millijoules
 	// Slack is the share of the time in which the GPU did not work.
 	Slack  float64
 	Owners []Owner
 }
 
-// An Owner contains the energy of a pod, of all pods of a kind, or of a reason in brackets, as a
-// share of the GPU's energy.
+// An Owner contains the energy of a pod, of a series of pods that replaced one another, or of a reason in brackets, as
+// a share of the GPU's energy.
 type Owner struct {
 	Name string
-	// Sample is set if the Owner is a single pod. The Owner for the pod's kind then also includes the energy of this
-	// pod.
+	// Sample is set for one pod of a series. Its energy is also part of the Owner for the series.
 	Sample bool
-	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if the users pay
-	// the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect samples. Charged is the
-	// charge of the exporter.
+	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if the working owners
+	// pay the floor. Perfect is the charge by the ledger's rule with perfect samples. Charged is the charge by the
+	// exporter.
 	Truth, UserPays, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, or 0 if the driver takes none.
-	Bound float64
-	// Previous, SMShare, Scraped and PIDInfo are the charges of the other rules.
+	Bound                               float64
 	Previous, SMShare, Scraped, PIDInfo float64
 }
 
-// Signal is the error of gpuledger's samples.
+// Signal is the error that the driver's samples cause.
 func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 
-// Model is the error of gpuledger's rule with perfect samples.
+// Model is the error that gpuledger's rule causes with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns the share of the energy that a rule charged to wrong accounts, according to a definition of
-// the truth. It is half of the sum of the errors.
+// Wrong returns the share of the energy that a rule charged to wrong accounts. It is half of the sum of the errors.
 func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
@@ -56,8 +53,8 @@ func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	return sum / 2
 }
 
-// These are arguments for [Result.Wrong]. FloorShared and UserPays select the two definitions of the truth. The others
-// select rules.
+// These functions are arguments for [Result.Wrong]. FloorShared and UserPays select a definition of the truth. The
+// other functions select a rule.
 var (
 	FloorShared = func(o Owner) float64 { return o.Truth }
 	UserPays    = func(o Owner) float64 { return o.UserPays }
@@ -68,8 +65,8 @@ var (
 	PIDInfo     = func(o Owner) float64 { return o.PIDInfo }
 )
 
-// Check returns an error in two cases: the energy in the book differs from the energy in its accounts or from the GPU's
-// energy, or the signal's error for an owner exceeds the owner's tolerance.
+// Check returns an error in two cases: the ledger's energy differs from the sum of the accounts or from the GPU's
+// energy, or Signal exceeds the tolerance of an owner.
 func (r *Result) Check(tolerance func(Owner) float64) error {
 	if r.Booked != r.Energy || r.Accounts != r.Booked {
 		return fmt.Errorf("%s: the GPU consumed %d mJ, its book has %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
@@ -119,7 +116,7 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 	}
 }
 
-// worst returns the owner of a kind for which the signal has the largest error.
+// worst returns the member of a kind with the largest error of the samples.
 func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner) {
 	for _, m := range k.members {
 		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)
@@ -130,13 +127,12 @@ func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner)
 	return worst
 }
 
-// A kind contains a single owner, or all pods that replaced one another.
+// A kind contains a single owner, or a series of pods that replaced one another.
 type kind struct {
 	name    string
 	members []string
 }
 
-// kinds returns the owners that any rule charged, by kind.
 func (b *bench) kinds(sums [rules]charges) []kind {
 	owners := make(map[string]bool)
 	for _, c := range sums {
@@ -157,7 +153,7 @@ func (b *bench) kinds(sums [rules]charges) []kind {
 	return kinds
 }
 
-// kindOf returns the common name of pods that replaced one another.
+// kindOf returns the common name of a series of pods.
 func (c *Case) kindOf(owner string) string {
 	for _, p := range c.Scenario.Pods {
 		if p.Lifetime > 0 && strings.HasPrefix(owner, p.Name+"-") {

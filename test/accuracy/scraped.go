@@ -2,9 +2,9 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A scrapedRule charges in the same way as queries that multiply two values: the GPU's energy since the last scrape,
-// and each process's current share of the SM utilisation. If there is no utilisation, all processes are charged
-// equally. The time between scrapes is 15 seconds.
+// A scrapedRule charges in the same way as a query that multiplies the GPU's energy since the last scrape by each
+// process's current share of the SM utilisation. Without utilisation, all processes are charged equally. The scrape
+// interval is 15 seconds.
 type scrapedRule struct {
 	ticks int
 	last  *gpu.Millijoules

@@ -5,10 +5,10 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // An smShareRule charges like exporters that multiply power by the share of SM utilisation, such as Kepler
 // (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go, internal/monitor/process.go). At
 // each tick, the rule multiplies the board's power minus the idle power by the time since the last tick. It divides
-// this energy among the processes that are listed at both ticks. Each process is charged in proportion to its share
-// of the SM utilisation. If there is no utilisation, all processes are charged equally. The idle power is the lowest
-// power that was read without a process on the GPU. It is 0 before the first such reading. Kepler reads the samples
-// of the last ten seconds every five seconds. This rule uses the samples and ticks of the ledger.
+// this energy among the processes that are listed at both ticks, in proportion to their SM utilisation, or equally
+// without utilisation. The idle power is the lowest power that was read without a process on the GPU. It is 0 before
+// the first such reading. Kepler reads the samples of the last ten seconds every five seconds. This rule uses the
+// samples and ticks of the ledger.
 type smShareRule struct {
 	idle  *float64 // in W; nil before the first reading without a process
 	at    gpu.Instant
@@ -36,7 +36,7 @@ func (r *smShareRule) read(g *gpu.GPU) charges {
 	return c
 }
 
-// smShares returns the share of each process. The shares are equal if no process has SM utilisation.
+// smShares returns equal shares if no process has SM utilisation.
 func smShares(processes []gpu.LiveProcess) []float64 {
 	shares := make([]float64, len(processes))
 	var total float64

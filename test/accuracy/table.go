@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// maxRows is the maximum number of owners in a case for which each owner has a row.
+// A case with more owners than maxRows does not have a row for each owner.
 const maxRows = 4
 
-// Table formats results as a table. All numbers are percentages of the GPU's energy. The errors of other
-// rules are differences from the truth with a shared floor.
+// Table formats results as a table, in percent of the GPU's energy. The errors of other rules are differences from the
+// truth with a shared floor.
 func Table(results []Result) *markdown.Table {
 	t := markdown.NewTable("owner", "user pays", "floor shared", "gpuledger", "error, user pays", "error, floor shared", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
@@ -31,7 +31,6 @@ func Table(results []Result) *markdown.Table {
 	return t
 }
 
-// cells returns the row of an owner.
 func (r *Result) cells(o *Owner) []string {
 	bound := "–"
 	if o.Bound > 0 {
@@ -44,7 +43,7 @@ func (r *Result) cells(o *Owner) []string {
 	}
 }
 
-// unlessMIG returns the cell of a rule that does not support MIG.
+// unlessMIG returns a dash for a rule that does not support MIG.
 func (r *Result) unlessMIG(cell string) string {
 	if r.Scenario.GPUs[0].MIG != nil {
 		return "–"
@@ -52,17 +51,17 @@ func (r *Result) unlessMIG(cell string) string {
 	return cell
 }
 
-// A Summary contains the share of energy in wrong accounts for each rule, averaged over cases, according to
-// the truth with a shared floor. UserPays is gpuledger's share according to the other truth.
+// A Summary contains the share of energy in wrong accounts, averaged over cases. UserPays is gpuledger's share if the
+// users pay the floor. The other shares use the truth with a shared floor.
 type Summary struct {
 	Cases                                         int
 	UserPays, Charged, Previous, SMShare, Scraped float64
-	// Worst is gpuledger's largest error of an account according to each truth: the truth in which the
-	// user pays, and the truth with a shared floor.
+	// Worst is gpuledger's largest error, first for the truth in which the users pay the floor, then for the truth with
+	// a shared floor.
 	Worst [2]Extreme
 }
 
-// An Extreme is the largest error of an account.
+// An Extreme is the largest error of any owner.
 type Extreme struct {
 	Case, Owner string
 	Error       float64
@@ -85,11 +84,11 @@ func (s *Summary) add(r *Result) {
 	}
 }
 
-// saturated is the limit of idle time. A GPU that is idle for a smaller share of the time counts as saturated.
+// A GPU with a smaller share of idle time counts as saturated.
 const saturated = 0.15
 
-// Summarize returns the averages over the cases with idle time and over the saturated cases. It
-// omits GPUs without samples of processes, because the rules cannot be compared there.
+// Summarize returns the averages over the cases with idle time and over the saturated cases. It omits GPUs without
+// samples of processes, because the rules cannot be compared without such samples.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {
@@ -103,8 +102,7 @@ func Summarize(results []Result) (idle, busy Summary) {
 	return idle, busy
 }
 
-// Compare returns an error if the summary of one kind of cases exceeds gpuledger's limits: the cases with idle time, or
-// the saturated cases.
+// Compare returns an error if a summary exceeds gpuledger's limits.
 func Compare(idle, busy Summary) error {
 	switch {
 	case idle.Cases == 0 || busy.Cases == 0:

@@ -7,20 +7,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// step is the time step of the model.
 const step = 100 * time.Millisecond
 
-// A world uses the model to compute two amounts for each owner: the true energy, and the charge by gpuledger's rule
-// with perfect samples.
+// A world uses the model to compute two values for each owner: the true energy, and the charge by gpuledger's rule with
+// perfect samples.
 type world struct {
 	gpu simnode.GPU
-	// perSecond is the number of samples per second that the driver takes.
+	// perSecond is the driver's number of samples per second.
 	perSecond float64
 	last      simnode.GPUTruth
 	// steps is the number of all steps. slack is the number of idle steps, which can be a fraction.
 	steps, slack float64
-	// The following fields describe the steps in which several owners had a context: the number of these steps, the
-	// energy of the work in these steps, and the rule's charges for this work.
+	// The following fields describe the steps in which several owners had a context: their number, the energy of the
+	// work, and the rule's charges for this work.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
@@ -37,7 +36,6 @@ func newWorld(sc simnode.Scenario) world {
 	return w
 }
 
-// truth returns the true energy of all owners in the step that ends with the given row.
 func (w *world) truth(row simnode.GPUTruth) charges {
 	used := make(charges)
 	for c, e := range row.Since(&w.last) {
@@ -61,8 +59,8 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	return used
 }
 
-// workingFloor returns the difference between the two truths in a step. While any owner works, the owners
-// that work pay the floor in proportion to their work. At other times, the holders pay it.
+// workingFloor returns the difference between the two truths in a step. While any owner works, the working owners pay
+// the floor in proportion to their work. At other times, the holders pay it.
 func (w *world) workingFloor(on []simnode.Activity) charges {
 	moved := make(charges)
 	for i := range w.instances() {
@@ -94,7 +92,6 @@ func (w *world) workingFloor(on []simnode.Activity) charges {
 	return moved
 }
 
-// instances returns the number of MIG instances, or 1 without MIG.
 func (w *world) instances() int {
 	if w.gpu.MIG == nil {
 		return 1
@@ -102,9 +99,9 @@ func (w *world) instances() int {
 	return len(w.gpu.MIG.Instances)
 }
 
-// perfect returns the charges of a step by gpuledger's rule. The floor in idle time is charged to the holders
-// or, if there are none, to all owners with a context. The rest is divided among all owners by busy time. On
-// a MIG instance, both parts are proportional to its slices.
+// perfect returns the charges of a step by gpuledger's rule. The floor in idle time is charged to the holders or,
+// without holders, to all owners with a context. The rest is divided among all owners by busy time. On a MIG instance,
+// both parts are proportional to its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	holding, contexts, work := make(charges), make(charges), make(charges)
 	total, busy := w.slices(), 0.0
@@ -175,7 +172,6 @@ func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// owner returns the name of the owner of an activity.
 func owner(a simnode.Activity) string {
 	if a.Name == "" {
 		return "(host)"
@@ -183,7 +179,6 @@ func owner(a simnode.Activity) string {
 	return a.Name
 }
 
-// part returns the number of slices of an instance, or 1 for a whole GPU.
 func (w *world) part(instance int) float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -191,7 +186,6 @@ func (w *world) part(instance int) float64 {
 	return float64(w.gpu.MIG.Instances[instance].Slices)
 }
 
-// slices returns the number of slices of the GPU, or 1 without MIG.
 func (w *world) slices() float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -199,8 +193,9 @@ func (w *world) slices() float64 {
 	return float64(w.gpu.MIG.Slices)
 }
 
-// bound returns twice the standard error of some owners' energy if it is measured with random samples. For a share p
-// and n samples, the standard error is √(p(1-p)/n). The bound is 0 on a GPU with MIG, and if no step was shared.
+// bound returns twice the standard error of the owners' energy if it is measured with random samples. For a share p and
+// n samples, the standard error is √(p(1-p)/n). The bound is 0 on a GPU with MIG, and if no two owners had a context at
+// the same time.
 func (w *world) bound(owners []string) float64 {
 	if w.gpu.MIG != nil || w.sharedSteps == 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Report runs the accuracy bench. It either prints the tables or writes them into files between two markers. It fails
-// if a book does not balance or if an error exceeds the aim.
+// Report measures the accuracy of the charges. It either prints the tables or writes them into files between two
+// markers. It fails if the accounts do not add up to the GPU's energy, or if an error exceeds the aim.
 package main
 
 import (
@@ -16,14 +16,11 @@ import (
 )
 
 const (
-	// length is the simulated time of a case with the first sampling. For each other sampling, the simulated time is
-	// half as long, because only means are reported.
+	// For other samplings than the first, the simulated time is half of length, because only means are reported.
 	length = 10 * time.Minute
-	// light is the simulated time of a light load.
-	light = 15 * time.Minute
-	// cheat is the simulated time of a run in which a tenant cheats.
-	cheat = 20 * time.Minute
-	// aim is the maximum error of the signal, as a share of the GPU's energy.
+	light  = 15 * time.Minute
+	cheat  = 20 * time.Minute
+	// aim is the maximum error that the driver's samples may cause, as a share of the GPU's energy.
 	aim = 0.02
 )
 
@@ -38,8 +35,8 @@ func main() {
 	}
 }
 
-// files contains the names of two documents. The summary is written into the first document, and all other tables into
-// the second. If a name is empty, the tables of this document are printed.
+// The summary is written into one document, and all other tables into the other document. If a name is empty, the
+// tables of this document are printed.
 type files struct{ summary, tables string }
 
 func run(ctx context.Context, to files) error {
@@ -78,7 +75,6 @@ func put(file, name string, table *markdown.Table) error {
 	return nil
 }
 
-// reportTenants runs the loads of package tenants and returns the results of the light loads.
 func reportTenants(to files) (rows []tenants.Row, err error) {
 	beside, err := tenants.BesideTable()
 	if err != nil {
@@ -112,7 +108,7 @@ func reportTenants(to files) (rows []tenants.Row, err error) {
 	)
 }
 
-// play runs all cases with each sampling. For GPUs without samples, the sampling makes no difference.
+// play runs all cases with each sampling, except cases on GPUs without samples, where the sampling makes no difference.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {

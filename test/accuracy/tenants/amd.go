@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// allUnits is the number of compute units of an MI300X. usualUnits is the number of compute units that a process
-// occupies while it works. amdkfd counts the waves in flight and divides their number by the number of waves that fit
-// in a compute unit. A few waves on each compute unit therefore count as a few compute units.
+// An MI300X has allUnits compute units. A process occupies usualUnits of them while it works. amdkfd counts the waves
+// in flight and divides their number by the number of waves that fit in a compute unit. A few waves on each compute
+// unit therefore count as a few compute units.
 const allUnits, usualUnits = 304, 152
 
 // isWholeAMD reports whether the board is an AMD GPU without partitions. Its scheduler runs the queues of several
 // processes at the same time (hws_max_conc_proc).
 func (b *board) isWholeAMD() bool { return b.AMD != NoAMD && b.Slices == nil }
 
-// occupied returns the number of compute units that a worker occupies at this moment. If it worked for a part of the
-// last millisecond, this part is the probability that its waves are in flight.
+// occupied returns the number of compute units that a worker occupies now. If it worked for a part of the last
+// millisecond, its waves are in flight with this probability.
 func (b *board) occupied(w *worker) int {
 	switch {
 	case b.random.Float64() >= w.ran:
@@ -29,9 +29,9 @@ func (b *board) occupied(w *worker) int {
 	return w.Units
 }
 
-// An occupancy contains the compute units that each worker occupies at one moment, and the busy share of the GPU that the
-// firmware reports at this moment. The exporter chooses this moment at
-// random between two observations, so a tenant cannot predict it.
+// An occupancy contains the compute units that each worker occupies at one moment, and the busy share of the GPU that
+// the firmware reports at this moment. The exporter chooses the moment at random between two observations, so a tenant
+// cannot predict it.
 type occupancy struct {
 	moment int64 // ms since the start
 	units  []int
@@ -42,7 +42,6 @@ func (b *board) schedule() {
 	b.occupancy.moment = b.now + 1 + b.random.Int64N(tick.Milliseconds())
 }
 
-// look records the occupancy if its moment has come.
 func (b *board) look() {
 	if !b.isWholeAMD() || b.now != b.occupancy.moment {
 		return
@@ -54,8 +53,7 @@ func (b *board) look() {
 	b.occupancy.units, b.occupancy.busy = units, b.average()
 }
 
-// average returns the busy share of the GPU, 0 to 1, that the firmware reports at this moment. The share is rounded to
-// a percent.
+// average returns the busy share that the firmware reports now, 0 to 1, rounded to a percent.
 func (b *board) average() float64 {
 	window := int64(1)
 	if b.AMD == AMDLongAverage {
@@ -65,8 +63,8 @@ func (b *board) average() float64 {
 }
 
 // observeOccupancy adds the activity of a whole AMD GPU to an observation. The driver does not report the activity of
-// processes. The exporter divides the activity of the GPU among the processes in proportion to the compute units that
-// each process occupies at a moment since the last observation.
+// processes. The exporter divides the GPU's activity among the processes in proportion to the compute units that they
+// occupied at one moment since the last observation.
 func (r *reader) observeOccupancy(o *ledger.Observation) {
 	o.Sampled = gpu.Span{From: o.At.Boot - tick, To: o.At.Boot}
 	busy := r.occupancy.busy
@@ -91,12 +89,11 @@ func (r *reader) observeOccupancy(o *ledger.Observation) {
 	}
 }
 
-// amdModel is the model of all AMD GPUs in scenes. Their power limit is 750 W.
+// The power limit of this model is 750 W.
 const amdModel = "AMD Instinct MI300X OAM"
 
 var amdFloors = []gpu.Watts{100, 140}
 
-// amdCheats returns the cheats that only AMD GPUs permit.
 func amdCheats(how Sharing) []Cheat {
 	waiting := always(func() Load { return Evenly(1) })
 	if how.isDivided() {

@@ -5,13 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// A worker is a tenant in the simulation.
 type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // waiting work in ms
-	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the last sample. Both
-	// are in milliseconds. pays is the worker's part of the step's busy time.
+	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the last sample, both
+	// in milliseconds. pays is the worker's part of the step's busy time.
 	ran, recent, pays float64
 	// work is the energy of the worker's work since the start. floor is the energy of the floor while the worker ran.
 	// Both are in millijoules.
@@ -20,7 +19,7 @@ type worker struct {
 
 type tally struct{ floorShared, userPays float64 }
 
-// A board keeps its history for this number of milliseconds.
+// kept is the number of milliseconds for which a board keeps its history.
 const kept = 1024
 
 type board struct {
@@ -31,10 +30,10 @@ type board struct {
 	random  *rand.Rand
 	now     int64 // ms since the start
 	floor   float64
-	// energy is the board's energy in millijoules. counter is the value that energy had when the energy counter was
-	// last updated.
+	// energy is the board's energy in millijoules. counter is the value of energy when the energy counter was last
+	// updated.
 	energy, counter float64
-	// busy and power contain running sums for each millisecond, from which averages are computed.
+	// busy and power contain cumulative sums for each millisecond, for the calculation of averages.
 	busy, power [kept]float64
 	busySum     float64
 	last        int     // index of the worker that ran last; -1 before any worker ran
@@ -87,7 +86,7 @@ func newBoard(g *GPU, how Driver, seed uint64) *board {
 	return b
 }
 
-// warm updates the power that the board draws without work. This power depends on the temperature.
+// The power that a board draws without work depends on its temperature.
 func (b *board) warm() {
 	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
 }
@@ -126,7 +125,6 @@ func (b *board) step() {
 	b.look()
 }
 
-// afterwards returns the additional energy in this step that follows from earlier work.
 func (b *board) afterwards(left float64) float64 {
 	switch {
 	case b.Tail == 0:
@@ -142,8 +140,8 @@ func (b *board) afterwards(left float64) float64 {
 	return b.tail
 }
 
-// run runs the waiting work of a slot for a millisecond. Each call starts with another worker. run returns the part of
-// the millisecond in which no worker ran.
+// run runs the waiting work of a slot for a millisecond. Each call starts with another worker. left is the part of the
+// millisecond in which no worker ran.
 func (b *board) run(s *slot) (left float64) {
 	if b.MPS != NoMPS || b.isWholeAMD() {
 		return b.runTogether(s)
@@ -165,8 +163,8 @@ func (b *board) run(s *slot) (left float64) {
 	return max(left, 0)
 }
 
-// runTogether is [board.run] for clients of an MPS server and for processes of a whole AMD GPU. They do not wait for each
-// other. If they run at the same time, they divide the busy time in proportion to their work.
+// runTogether is [board.run] for clients of an MPS server and for processes of a whole AMD GPU. They do not wait for
+// each other. If they run at the same time, they divide the busy time in proportion to their work.
 func (b *board) runTogether(s *slot) (left float64) {
 	left = 1
 	sum := 0.
@@ -199,13 +197,11 @@ func (b *board) tallies() []tally {
 	return all
 }
 
-// busyOver returns the busy share of the last ms milliseconds.
 func (b *board) busyOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.busySum - b.busy[(b.now-ms)%kept]) / float64(ms)
 }
 
-// powerOver returns the mean power of the last ms milliseconds, in watts.
 func (b *board) powerOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.energy - b.power[(b.now-ms)%kept]) / float64(ms)

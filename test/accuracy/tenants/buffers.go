@@ -8,21 +8,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// The driver's buffers contain at most this number of samples.
+// These are the sizes of the driver's sample buffers.
 const (
 	powerBuffer = 120
 	busyBuffer  = 99
 )
 
 // buffers contains the driver's buffers of power and utilisation samples, and the state that the NVML source derives
-// from these buffers.
+// from them.
 type buffers struct {
 	power, busy []quiet.Point
 	times       quiet.Times
 	due         time.Duration // boot-clock time
 }
 
-// quietPower adds samples to the buffers and then evaluates the buffers in the same way as the NVML source.
+// quietPower adds samples to the buffers and then evaluates them in the same way as the NVML source.
 func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample) gpu.Watts {
 	b := &r.buffers
 	for _, p := range powers {
@@ -39,5 +39,4 @@ func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample
 	return gpu.Watts(b.times.Measure(slices.Clone(b.power), slices.Clone(b.busy), float64(r.Limit)))
 }
 
-// lastOf returns the last n values, or all values if there are fewer.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

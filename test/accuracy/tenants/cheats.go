@@ -12,13 +12,12 @@ import (
 // changes the idle power that the ledger learns for the GPU, or reduces the charge for her work.
 type Cheat struct {
 	Name string
-	// Load returns mallory's work for the driver's sampling. Watts is the power of this work. Lifetime is the lifetime
-	// of her processes.
+	// Load returns mallory's work for the driver's sampling. Watts is the power of this work.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// Ordinary is set if the trick is a high power. It is the power of the same work without the trick. At this lower
-	// power, the work takes longer.
+	// Ordinary is set if the trick is a high power. It is the power of the same work without the trick, which then
+	// takes longer.
 	Ordinary float64
 	// Peer returns mallory's work on another GPU of the same model, which she holds alone. It is nil if she does not
 	// work there. PeerWatts is the power of this work.
@@ -39,11 +38,10 @@ type Scene struct {
 	Sharing
 	AMD
 	Floor gpu.Watts
-	// Replicas is the number of replicas that the victim holds. Mallory holds one replica. Busy is set
-	// if the victim works a fifth of the time.
-	Replicas int
-	Busy     bool
-	// Configured is set if the operator configured the true idle power.
+	// Replicas is the number of replicas that the victim holds. Mallory holds one replica. Busy is set if the victim
+	// works a fifth of the time.
+	Replicas   int
+	Busy       bool
 	Configured bool
 	// Peers is the number of other GPUs of the model, each with a job that leaves its GPU idle half of the time.
 	Peers int
@@ -80,10 +78,9 @@ func Scenes(c Cheat) (all []Scene) {
 	return all
 }
 
-// model is the model of all GPUs in a scene. Their power limit is 700 W.
+// The power limit of this model is 700 W.
 const model = "NVIDIA H100 80GB HBM3"
 
-// always returns a load that does not depend on the driver.
 func always(l func() Load) func(Driver) Load { return func(Driver) Load { return l() } }
 
 // Cheats returns all cheats on a GPU that is time-sliced.
@@ -109,7 +106,6 @@ func Cheats() []Cheat {
 	}
 }
 
-// afterSamples returns a load that starts right after each sample of activity.
 func afterSamples(how Driver, length float64) Load {
 	how = newRing(how).how
 	next := int64(1)
@@ -122,8 +118,8 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
-// Honest returns the scene in which mallory does the same work without a trick. She does each minute's work
-// in one piece, with a single process, and does not work on other GPUs.
+// Honest returns the scene in which mallory does the same work without a trick: she does the work of each minute in one
+// piece, with a single process, and does not work on other GPUs.
 func (s Scene) Honest() Scene {
 	load, period := s.Load, int64(60_000)
 	if s.isAMD() {
@@ -170,16 +166,16 @@ func (s Scene) World(length time.Duration) World {
 	return w
 }
 
-// Evaded returns the part of the GPU's energy that mallory used, by the definition in which the user pays, but was not
-// charged for.
+// Evaded returns the part of the GPU's energy that mallory used but was not charged for. It uses the definition in
+// which the user pays the floor (see the package documentation).
 func (r *Result) Evaded() float64 {
 	m := r.Share("mallory")
 	return m.UserPays - m.Charged
 }
 
-// An Effect describes what a cheat achieves, in parts of the GPU's energy. Error is the part that mallory used but is
-// not charged for. Without the trick, the same work also has such a part, which is the general error of sharing. Moved
-// is the difference between the two parts.
+// An Effect describes the result of a cheat, in parts of the GPU's energy. Error is the part that mallory used but was
+// not charged for. Moved is the difference from the error of the same work without the trick, which is the general
+// error of sharing.
 type Effect struct{ Moved, Error float64 }
 
 // Effect runs the scene with and without its trick.

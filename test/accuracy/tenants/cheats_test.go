@@ -10,11 +10,10 @@ import (
 )
 
 // A cheat may move at most cheatLimit of a GPU's energy. The limit is estimateLimit if the idle power is estimated, and
-// burstLimit for bursts during which no sample names a process, even if the idle power is known. docs/accuracy.md
-// contains the largest part that each cheat moves.
+// burstLimit for bursts during which no sample names a process, even if the idle power is known. docs/accuracy.md lists
+// the largest measured parts.
 const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
-// knownLimit returns the limit of a scene whose idle power is known.
 func knownLimit(s tenants.Scene) float64 {
 	if s.Names == tenants.NamesNone {
 		return burstLimit
@@ -22,7 +21,6 @@ func knownLimit(s tenants.Scene) float64 {
 	return cheatLimit
 }
 
-// moved returns the part of the GPU's energy that mallory's trick in a scene moves to other accounts.
 func moved(t *testing.T, s tenants.Scene) float64 {
 	t.Helper()
 	e, err := s.Effect(20 * time.Minute)
@@ -32,7 +30,6 @@ func moved(t *testing.T, s tenants.Scene) float64 {
 	return e.Moved
 }
 
-// TestCheats checks that a cheat moves only little energy to the victim.
 func TestCheats(t *testing.T) {
 	held := map[string]bool{"light load that starts later": true, "long bursts, for the power after them": true}
 	for _, c := range tenants.Cheats() {
@@ -49,8 +46,8 @@ func TestCheats(t *testing.T) {
 	}
 }
 
-// TestConfigured checks that a configured idle power protects against a tenant who never lets the GPU rest. It checks
-// this for each process that samples may name while nothing runs.
+// TestConfigured checks that a configured idle power protects against a tenant who never lets the GPU rest. The
+// driver's header does not define which process a sample names while nothing runs, so the test covers each possibility.
 func TestConfigured(t *testing.T) {
 	for _, c := range tenants.Cheats()[:4] {
 		for _, names := range []tenants.Names{tenants.NamesActive, tenants.NamesLast, tenants.NamesNone} {
@@ -62,7 +59,7 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestPeersHold checks a node with eight GPUs. Seven of the GPUs rest at times. A tenant who never lets her GPU rest
+// TestPeersHold checks a node with eight GPUs, seven of which are idle at times. A tenant who never lets her GPU rest
 // must move only little energy, and her work on a second GPU must have no effect. With few draws, each cheat runs with
 // one of the processes that samples may name while nothing runs.
 func TestPeersHold(t *testing.T) {
@@ -85,8 +82,8 @@ func TestPeersHold(t *testing.T) {
 	}
 }
 
-// TestHonestWork checks that the same work without the trick uses the same amount of energy, so that the difference is the
-// effect of the trick.
+// TestHonestWork checks that the same work without the trick uses the same amount of energy. The difference of the
+// charges is therefore the effect of the trick.
 func TestHonestWork(t *testing.T) {
 	s := tenants.Scene{Cheat: tenants.Cheats()[1], Floor: 70, Replicas: 3, Configured: true}
 	trick, honest := run(t, s.World(20*time.Minute)), run(t, s.Honest().World(20*time.Minute))

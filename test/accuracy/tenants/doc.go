@@ -1,6 +1,6 @@
-// Package tenants simulates shared GPUs in steps of a millisecond, and keeps the books of these GPUs with a ledger. It
-// uses no exporter, no files and no driver. A simulated hour takes a fraction of a second. The package can therefore
-// measure loads that are shorter than the steps of package simnode, and attacks that last for days.
+// Package tenants simulates shared GPUs in steps of a millisecond, and attributes their energy with a ledger. It uses no
+// exporter, no files and no driver. A simulated hour takes a fraction of a second, so the package can measure loads that
+// are shorter than the steps of package simnode, and attacks that last for days.
 //
 // A GPU always draws the floor, and the running tenant adds its own power. Only one tenant runs at a time, by
 // time-slicing. The ledger gets one observation per second with the data that the NVML source would read: the
@@ -9,8 +9,8 @@
 // No measurement shows which tenant used the floor. There are two definitions:
 //
 //   - floor shared: the holders always share the floor;
-//   - user pays: while a tenant runs, this tenant pays the floor. While nothing runs, the holders share
-//     the floor. This is the rule of docs/energy.md.
+//   - user pays: the running tenant pays the floor. While nothing runs, the holders share it. This is the rule of
+//     docs/energy.md.
 //
 // All random numbers have a fixed seed, so every run has the same results.
 package tenants

@@ -21,7 +21,7 @@ func (l Light) String() string {
 	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
 }
 
-// Lights returns all light loads.
+// Lights returns all simulated light loads.
 func Lights() (all []Light) {
 	for _, duty := range []float64{0.005, 0.01, 0.05, 0.2, 0.5} {
 		for _, burst := range []int{1, 20, 300, 0} {
@@ -82,18 +82,18 @@ func (l Light) World(v Variant, length time.Duration) World {
 }
 
 // A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a limit of
-// 700 W. It also contains the holder's true part of the energy by the definition in which the user pays. This part was
-// calculated by hand.
+// 700 W. Truth is the holder's part of the energy by the definition in which the user pays the floor, calculated by
+// hand.
 type Beside struct {
 	Name string
-	// Watts is the power of the work in addition to the idle power.
+	// Watts is added to the idle power.
 	Watts float64
 	Load  Load
 	Truth float64
 }
 
-// Besides returns the loads. If u is the busy share and w is the power of the work, the true part is (55 W ×
-// (1 − u) + 110 W × u + u × w) / (110 W + u × w).
+// Besides returns the loads. If u is the busy share and w is the power of the work, the true part is (55 W × (1 − u) +
+// 110 W × u + u × w) / (110 W + u × w).
 func Besides() []Beside {
 	return []Beside{
 		// (55 × 0.995 + 110 × 0.005 + 500 × 0.005) / 112.5 = (54.725 + 0.55 + 2.5) / 112.5

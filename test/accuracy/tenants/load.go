@@ -48,7 +48,6 @@ func Within(load Load, from, until, period int64) Load {
 	}
 }
 
-// longer returns a load in which each work of the given load is multiplied by a factor.
 func longer(load Load, factor float64) Load {
 	return func(ms int64) float64 { return factor * load(ms) }
 }

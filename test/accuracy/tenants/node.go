@@ -14,22 +14,20 @@ import (
 const (
 	tick      = time.Second
 	retention = 5 * time.Minute
-	// boot is the boot-clock time at the start of the simulation.
-	boot = time.Hour
+	boot      = time.Hour
 	// The NVML source treats samples that are newer than this as incomplete.
 	settling = 250 * time.Millisecond
 )
 
 var wall = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A reader observes a board in the same way as the exporter.
+// A reader reads a board in the same way as the exporter.
 type reader struct {
 	*board
 	uuid    string
 	sampled time.Duration // boot-clock time up to which samples were read
-	// listed contains the processes from earlier lists, by PID.
-	listed map[uint32]*gpu.Process
-	// first contains the truth at the first observation. marks contains the truth at the most recent observations.
+	listed  map[uint32]*gpu.Process
+	// first is the truth at the first observation. marks contains the truth at the latest observations.
 	first mark
 	marks []mark
 
@@ -58,7 +56,6 @@ func instant(ms int64) gpu.Instant {
 	return gpu.Instant{Boot: boot + d, Wall: wall.Add(d)}
 }
 
-// pidAt returns the worker's PID at a time.
 func (w *worker) pidAt(ms int64) uint32 {
 	pid := uint32(1000 * (w.index + 1))
 	if w.Lifetime > 0 {
@@ -67,7 +64,6 @@ func (w *worker) pidAt(ms int64) uint32 {
 	return pid
 }
 
-// owner returns the container of the worker's tenant.
 func (w *worker) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: w.Name, UID: "uid-" + w.Name, Part: "main"}
 }
@@ -113,9 +109,9 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. In this case, the driver
-// provides no samples of processes, of power or of the GPU's utilisation. GPM or gpu_metrics counts the activity of
-// each instance.
+// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. The driver then provides
+// no samples of processes, of power or of the GPU's utilisation. GPM or gpu_metrics counts the activity of each
+// instance.
 func (r *reader) observeInstances(o *ledger.Observation) {
 	o.Partitions = &gpu.Partitioning{}
 	o.Places = make(map[gpu.ProcessID]string)
@@ -147,8 +143,8 @@ func (r *reader) observeInstances(o *ledger.Observation) {
 	}
 }
 
-// fold computes the activity from samples in the same way as NVML and the NVML source. The result has one row
-// per process, with the busy percentage averaged over all samples since the last reading, and rounded.
+// fold computes the activity from samples in the same way as NVML and the NVML source: one row per process, with the
+// busy percentage averaged over all samples since the last reading, and rounded.
 func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
 	if r.sampled == 0 {
 		r.sampled = at.Boot - tick
@@ -176,7 +172,7 @@ func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activi
 }
 
 // performed returns the activity of the processes that a sample names. The sampler divides the work of an MPS server
-// equally over the server's clients, and marks this work as served.
+// equally among its clients, and marks this work as served.
 func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []ledger.Activity) {
 	if r.MPS != MPSServer {
 		return []ledger.Activity{{Process: r.named(s), Span: span, Busy: busy}}
@@ -187,8 +183,7 @@ func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []l
 	return all
 }
 
-// named returns the process that a sample names. If the process ended before it was listed, its owner is
-// unknown.
+// named returns the process that a sample names. The owner of a process that ended before it was listed is unknown.
 func (r *reader) named(s sample) *gpu.Process {
 	w := &r.workers[s.worker]
 	if p := r.listed[s.pid]; p != nil {
@@ -200,10 +195,9 @@ func (r *reader) named(s sample) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: s.pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// reading returns a reading of the board's energy counter.
 func (r *reader) reading() gpu.Millijoules { return gpu.Millijoules(math.Round(r.counter)) }
 
-// keep records the truth. It keeps only the last ten seconds, because the books are at most ten seconds late.
+// keep records the truth of the last ten seconds. The ledger settles its sums within this time.
 func (r *reader) keep(at gpu.Instant) {
 	m := mark{at: at.Boot, energy: r.energy, counter: r.reading(), tallies: r.tallies()}
 	if r.first.at == 0 {

@@ -11,7 +11,6 @@ type sample struct {
 	percent float64
 }
 
-// serverPID is the PID of the MPS server.
 const serverPID = 1
 
 type powerSample struct {
@@ -57,7 +56,7 @@ func (r *ring) sample(b *board) {
 	}
 }
 
-// named returns the worker that a sample names, or -1 if the sample names no worker.
+// named returns -1 if a sample names no worker.
 func (r *ring) named(b *board) int {
 	ran := func(w *worker) float64 { return w.ran }
 	recent := func(w *worker) float64 { return w.recent }
@@ -81,7 +80,7 @@ func (r *ring) named(b *board) int {
 }
 
 // overlap returns the sum of the times of all workers in this step, divided by the time in which at least one of them
-// ran. The result is 1 if only one worker runs at a time.
+// ran. It is 1 if only one worker runs at a time.
 func (b *board) overlap() float64 {
 	sum, busy := 0., 0.
 	for _, w := range b.working {
@@ -93,8 +92,8 @@ func (b *board) overlap() float64 {
 	return sum / busy
 }
 
-// pick adds up the workers' amounts and returns the worker at which the sum exceeds a point. It returns -1 if
-// the whole sum is smaller.
+// pick returns the worker at which the cumulative sum of the workers' amounts exceeds point, or -1 if the total is
+// smaller.
 func (b *board) pick(amount func(*worker) float64, point float64) int {
 	for _, w := range b.working {
 		if point -= amount(w); point < 0 {
@@ -104,7 +103,6 @@ func (b *board) pick(amount func(*worker) float64, point float64) int {
 	return -1
 }
 
-// drain removes and returns the samples since the last observation.
 func (r *ring) drain() (taken []sample, powers []powerSample) {
 	taken, powers = r.taken, r.powers
 	r.taken, r.powers = nil, nil

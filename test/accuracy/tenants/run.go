@@ -7,34 +7,32 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A Result contains the energy of a GPU at the end of a simulation, and the idle power that the GPU's book has
-// measured. The idle power is 0 if the book measured none.
+// A Result contains the energy of a GPU at the end of a simulation. Measured is the idle power that the ledger
+// measured, or 0 if it measured none.
 type Result struct {
 	World string
-	// Energy is the true energy of the GPU. Booked is the energy in the GPU's book. Accounts is the energy in the
-	// accounts of this book. All are in millijoules.
+	// Energy is the true energy of the GPU. Booked is the energy that the ledger counted for the GPU. Accounts is the
+	// sum over the owners' accounts. All are in millijoules.
 	Energy, Booked, Accounts gpu.Millijoules
 	Measured                 gpu.Watts
 	Tenants                  []Share
 }
 
-// A Share is a tenant's part of the GPU's energy. It contains the true part according to each
-// definition, and the charge.
+// A Share is a tenant's part of the GPU's energy: the true part according to each definition, and the charged part.
 type Share struct {
 	Name                           string
 	FloorShared, UserPays, Charged float64
 }
 
-// A Truth selects the tenant's true part by one of the definitions.
+// A Truth selects the true part of a tenant according to one definition.
 type Truth func(Share) float64
 
-// Truths by the two definitions.
 var (
 	FloorShared Truth = func(s Share) float64 { return s.FloorShared }
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
 )
 
-// Wrong returns the part of the energy that is in wrong accounts. This part is half of the sum of all errors. Energy
+// Wrong returns the part of the energy that is charged to the wrong tenant. It is half of the sum of all errors. Energy
 // that is charged to no tenant also counts as wrong.
 func (r *Result) Wrong(truth Truth) float64 {
 	sum, left := 0.0, 1.0
@@ -100,10 +98,10 @@ func Run(w World) ([]Result, error) {
 	return results, nil
 }
 
-// unresolved is a resolver that resolves no process, because all owners are known from the start.
+// unresolved is never needed, because all owners are known from the start.
 func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerUnmapped} }
 
-// result compares the book with the truth, between the opening of the book and its last settled time.
+// result compares the charges with the truth, from the ledger's first reading to the last settled time.
 func (r *reader) result(b *ledger.BookState, start int64) (Result, error) {
 	from, to := r.first, mark{}
 	for _, m := range r.marks {

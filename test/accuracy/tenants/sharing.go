@@ -25,7 +25,7 @@ const (
 	AMDPartitionsWithoutSums
 )
 
-// Sharings contains all ways except time-slicing.
+// Sharings contains all values except TimeSliced.
 var Sharings = []Sharing{
 	MIGWithGPM, MIGWithoutGPM, MPSNamesServer, MPSNamesClients,
 	AMDWithSums, AMDWithoutSums, AMDPartitionsWithSums, AMDPartitionsWithoutSums,
@@ -38,7 +38,6 @@ func (s Sharing) String() string {
 	}[s]
 }
 
-// isDivided reports whether the GPU has MIG instances or partitions.
 func (s Sharing) isDivided() bool {
 	return s == MIGWithGPM || s == MIGWithoutGPM || s == AMDPartitionsWithSums || s == AMDPartitionsWithoutSums
 }
@@ -53,7 +52,8 @@ func (s Sharing) slices() []int {
 	return []int{3, 4}
 }
 
-// divide divides a GPU of mallory and the victim in this way. An instance draws a part of the power of a whole GPU.
+// divide assigns the instances or partitions to mallory and the victim. An instance draws a part of the power of a
+// whole GPU.
 func (s Sharing) divide(g *GPU) {
 	if s.isAMD() {
 		g.Model, g.Limit = amdModel, 750
@@ -76,8 +76,8 @@ func (s Sharing) divide(g *GPU) {
 	}
 }
 
-// victimWatts returns the power of the victim's work. If the victim's work does not wait for mallory's work, it draws
-// less power, so that both together stay below the limit.
+// victimWatts returns less power for tenants who work at the same time, so that both together stay below the power
+// limit.
 func (s Sharing) victimWatts() float64 {
 	if !s.isDivided() && s != TimeSliced {
 		return 200
@@ -117,7 +117,6 @@ func SharingScenes(c Cheat, how Sharing) (all []Scene) {
 	return all
 }
 
-// besideBusy returns the scene with a busy victim.
 func (s Scene) besideBusy() Scene {
 	s.Busy = true
 	if s.Replicas > 0 {
@@ -127,8 +126,7 @@ func (s Scene) besideBusy() Scene {
 }
 
 // SharingCheats returns the cheats for a way to share a GPU. In MIG mode and on AMD GPUs, the driver provides no
-// samples of processes or power. Instead, the exporter reads counters every second and, on AMD GPUs, the occupied
-// compute units.
+// samples of processes or power. The exporter reads counters every second and, on AMD GPUs, the occupied compute units.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isDivided() || how.isAMD() {
@@ -146,7 +144,6 @@ func SharingCheats(how Sharing) (all []Cheat) {
 	return append(all, Cheat{Name: "kernels with much power", Watts: 590, Ordinary: 400, Load: always(func() Load { return Bursts(20, 0.2, 15) })})
 }
 
-// afterReadings returns a load that starts right after each observation.
 func afterReadings(length int64) Load {
 	return Periodic(length, tick.Milliseconds(), phase)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// A cheat on a GPU that is not time-sliced may move at most these parts of the GPU's energy. The last two limits apply
-// to kernels with much power: powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
+// A cheat on a GPU that is not time-sliced may move at most sharingLimit of the GPU's energy. For kernels with much
+// power, the limit is powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
 const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "kernels with much power"
 
-// amdLimits contains the part that each cheat on a whole AMD GPU may move. For all other cheats, sharingLimit applies.
-// The exporter cannot derive power from the occupied compute units.
+// amdLimits contains limits for cheats on a whole AMD GPU that may move more than sharingLimit, because the exporter
+// cannot derive power from the occupied compute units.
 var amdLimits = map[string]float64{
 	"light load since boot, in bursts of 20 ms": 0.04,
 	"light, even load since boot":               0.04,
@@ -29,9 +29,9 @@ var amdLimits = map[string]float64{
 	muchPower:                                   0.14,
 }
 
-// TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not at
-// a random moment, work between the ticks would move more than 70 %. If it divided the energy of other seconds by replicas,
-// bursts would move 12 %.
+// TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not
+// at a random moment, work between the ticks would move more than 70 %. If it divided energy of seconds without a known
+// activity by replicas, bursts would move 12 %.
 func TestAMDCheats(t *testing.T) {
 	for _, c := range tenants.SharingCheats(tenants.AMDWithSums) {
 		limit := amdLimits[c.Name]
@@ -74,7 +74,7 @@ func TestSharingCheats(t *testing.T) {
 	}
 }
 
-// TestSharedTruth compares mallory's true parts with amounts that were calculated by hand. The idle power is 70 W.
+// TestSharedTruth compares mallory's true parts with values that were calculated by hand. The idle power is 70 W.
 func TestSharedTruth(t *testing.T) {
 	mallory := tenants.Tenant{Name: "mallory", Replicas: 1, Watts: 300, Load: tenants.Evenly(0.5)}
 	victim := tenants.Tenant{Name: "victim", Replicas: 3, Instance: 1, Watts: 100, Load: tenants.Evenly(0.2)}
@@ -93,8 +93,8 @@ func TestSharedTruth(t *testing.T) {
 }
 
 // TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a
-// configured idle power of 70 W. A busy second of a slice takes the same power for both tenants, so activity is the
-// right measure.
+// configured idle power of 70 W. Both tenants draw the same power per slice while they work, so activity is the right
+// measure.
 func TestSharedCharges(t *testing.T) {
 	world := func(how tenants.MPS, slices []int, gpm bool, instance int, watts [2]float64) tenants.World {
 		return tenants.World{Name: "busy", Length: 20 * time.Minute, GPUs: []tenants.GPU{{
@@ -124,8 +124,8 @@ func TestSharedCharges(t *testing.T) {
 }
 
 // TestHonestInstances checks the mean part of the energy in wrong accounts for pairs of loads on two MIG instances with
-// GPM. Most of these GPUs are never seen idle. If the ledger used an eighth of the power limit as idle power, the mean
-// would be 7.3 %.
+// GPM. Most of these GPUs are never idle during a reading. If the ledger used an eighth of the power limit as idle
+// power, the mean would be 7.3 %.
 func TestHonestInstances(t *testing.T) {
 	var sum, worst, n float64
 	for _, floor := range []gpu.Watts{55, 90, 140} {
@@ -143,14 +143,13 @@ func TestHonestInstances(t *testing.T) {
 	}
 }
 
-// honestLoads returns six loads, one of which is no work.
 func honestLoads(seed int) []tenants.Load {
 	s := uint64(seed)
 	return []tenants.Load{nil, tenants.Evenly(0.02), tenants.Bursts(20, 0.2, s), tenants.Evenly(0.5), tenants.Bursts(300, 0.8, s), tenants.Evenly(1)}
 }
 
-// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The watts are the powers of the
-// two loads on a whole GPU.
+// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The power of a load is its
+// power on a whole GPU.
 func wrongOnInstances(t *testing.T, floor gpu.Watts, loads [2]tenants.Load, watts [2]float64) float64 {
 	t.Helper()
 	slices := []int{3, 4}

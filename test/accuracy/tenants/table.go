@@ -13,7 +13,8 @@ import (
 type Row struct {
 	Light
 	By [2]Summary // the truths if the floor is shared, and if the user pays
-	// Measured is the number of variants for which the book measured the idle power. All is the number of all variants.
+	// Measured is the number of variants for which the ledger measured the idle power. All is the number of all
+	// variants.
 	Measured, All int
 }
 
@@ -94,8 +95,8 @@ func (s *Summary) String() string {
 	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
 }
 
-// BesideTable returns a table with the charge of one holder beside an idle holder. The table contains the true part,
-// and the charge for each sampling.
+// BesideTable returns a table with the true part and the charges of one holder beside an idle holder. It has a column
+// for each way in which a driver takes samples.
 func BesideTable() (*markdown.Table, error) {
 	head := []string{"load of one holder beside an idle one, one hour", "truth"}
 	var drivers []Driver
@@ -128,9 +129,9 @@ func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. Four columns
+// CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. The columns
 // distinguish whether samples name a process while nothing runs, and whether the idle power is estimated or configured.
-// Each column contains the largest value in any scene. If the victim pays less because of the cheat, the effect is 0.
+// Each column contains the largest value of all scenes. If the victim pays less because of the cheat, the effect is 0.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
 		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
@@ -153,14 +154,12 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// most returns the largest effects of a cheat, and the scene in which the cheat moves the most energy.
 func most(c Cheat, none, configured bool, length time.Duration) (most Effect, where string, err error) {
 	scenes := slices.DeleteFunc(Scenes(c), func(s Scene) bool { return none != (s.Names == NamesNone) })
 	return mostOf(scenes, configured, length)
 }
 
-// mostOf returns the largest effects of a cheat in the given scenes, and the scene in which the cheat moves the most
-// energy.
+// where is the scene in which the cheat moves the most energy.
 func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
 	for _, s := range scenes {
@@ -177,7 +176,8 @@ func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect,
 	return most, where, nil
 }
 
-// SharingTable returns the largest effects of each cheat on GPUs that are not time-sliced, in percent of the GPU's energy.
+// SharingTable returns the largest effects of each cheat on GPUs that are not time-sliced, in percent of the GPU's
+// energy.
 func SharingTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("GPU", "mallory's trick", "moved", "worst scene", "error", "configured: moved", "error")
 	for _, how := range Sharings {
@@ -197,8 +197,8 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// TwinTable returns a table of the twins, in percent of the GPU's energy. For each world, it contains the true part of
-// the victim and the error of the ledger. It also contains the error that every rule makes in at least one of the two
+// TwinTable returns a table of the twins, in percent of the GPU's energy. For both worlds, it contains the true part of
+// the victim and the error of the ledger. It also contains the error that any rule makes in at least one of the two
 // worlds.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// run simulates a world with one GPU, and checks that the book balances.
+// run checks that the accounts of the GPU add up to its energy.
 func run(t *testing.T, w tenants.World) tenants.Result {
 	t.Helper()
 	results, err := tenants.Run(w)
@@ -32,7 +32,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestTruth compares the simulation with amounts calculated by hand. The floor is 100 W. One tenant holds two of three
+// TestTruth compares the simulation with values calculated by hand. The floor is 100 W. One tenant holds two of three
 // replicas and works for 100 ms of every second at 300 W. The other tenant works for 200 ms at 600 W. In each second,
 // their work takes 30 J and 120 J. Of the 100 J for the floor, the GPU uses 10 J while the first tenant works, 20 J
 // while the second tenant works, and 70 J while neither works.
@@ -51,8 +51,8 @@ func TestTruth(t *testing.T) {
 	near(t, "second, user pays", second.UserPays, (120+20+70*1./3)/250, 0.001)
 }
 
-// TestTurns checks that tenants share the GPU's time if their work arrives at the same time. Work that the GPU has no
-// time for must wait.
+// TestTurns checks that tenants share the GPU's time if their work arrives at the same time. Work that exceeds the
+// GPU's time must wait.
 func TestTurns(t *testing.T) {
 	r := run(t, tenants.World{Name: "saturated", Length: 10 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{
@@ -64,7 +64,6 @@ func TestTurns(t *testing.T) {
 	near(t, "first", r.Share("first").UserPays, 0.5, 0.01)
 }
 
-// TestDuty checks that each load keeps the GPU busy for the defined share of the time.
 func TestDuty(t *testing.T) {
 	for _, l := range tenants.Lights() {
 		load := tenants.Evenly(l.Duty)
@@ -82,7 +81,7 @@ func TestDuty(t *testing.T) {
 	}
 }
 
-// TestBesides compares the true parts that were calculated by hand with the formula and the simulation.
+// TestBesides compares the true parts with the formula and with the simulation.
 func TestBesides(t *testing.T) {
 	duties := []float64{0.005, 0.2, 0.2, 0.6, 0.6}
 	for i, b := range tenants.Besides() {
@@ -93,9 +92,9 @@ func TestBesides(t *testing.T) {
 	}
 }
 
-// TestBesidesAreCharged checks for each driver that charges differ from the true parts by at most two percent of the
-// GPU's energy. Drivers differ in two ways: which processes their samples name, and over how long they average the
-// power (1 ms to 1 s). Most of these GPUs are never observed idle.
+// TestBesidesAreCharged checks for each driver that the charges differ from the true parts by at most two percent of
+// the GPU's energy. Drivers differ in the process that a sample names while nothing runs, and in the time over which
+// they average power (1 ms to 1 s). Most of these GPUs are never idle during a reading.
 func TestBesidesAreCharged(t *testing.T) {
 	for i := range tenants.Besides() {
 		for _, v := range tenants.Variants()[:9] {
@@ -128,8 +127,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestWrong checks the energy in wrong accounts and the worst account, with a result that was made by hand. A
-// tenth of the energy is in no account.
+// TestWrong uses a result in which a tenth of the energy is in no account.
 func TestWrong(t *testing.T) {
 	r := tenants.Result{Tenants: []tenants.Share{
 		{Name: "a", FloorShared: 0.5, UserPays: 0.6, Charged: 0.7},
@@ -142,7 +140,6 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestSameEveryTime checks that the result does not depend on the machine.
 func TestSameEveryTime(t *testing.T) {
 	world := func() tenants.World {
 		v := tenants.Variant{Holders: 4, Floor: 110, Driver: tenants.Driver{Names: tenants.NamesLast, Power: time.Second}}
@@ -153,9 +150,8 @@ func TestSameEveryTime(t *testing.T) {
 	}
 }
 
-// TestEqualWork checks that two holders are charged equally for equal work if one works evenly and the other
-// in bursts. The driver reports momentary power. With an estimated idle power, the charges differ; see
-// docs/accuracy.md.
+// TestEqualWork checks that two holders are charged equally for equal work if one works evenly and the other in bursts.
+// The driver reports momentary power. With an estimated idle power, the charges differ (see docs/accuracy.md).
 func TestEqualWork(t *testing.T) {
 	for _, floor := range []gpu.Watts{70, 110} {
 		for _, burst := range []int{20, 300, 2000} {

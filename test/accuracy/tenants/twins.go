@@ -8,12 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the
-// GPU's energy differs. Every rule that uses only the readings charges the victim the same part in both worlds. In at
-// least one of the worlds, the error of the rule is therefore at least half of the difference between the two parts.
+// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the GPU's
+// energy differs. A rule that uses only the readings charges the victim the same part in both worlds. In at least one
+// world, its error is therefore at least half of the difference between the two parts.
 type Twin struct {
-	Name string
-	// Descriptions describes the GPU in each world.
+	Name         string
 	Descriptions [2]string
 	driver       Driver
 	gpus         [2]GPU
@@ -31,7 +30,7 @@ func Twins() []Twin {
 		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
 		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
 	}
-	// warm returns a twin. In its second world, the GPU draws additional power after work.
+	// In the second world of warm, the GPU draws additional power after work.
 	warm := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64, tail gpu.Watts) Twin {
 		t := powers(name, load, floors, watts)
 		t.gpus[1].Tail = tail
@@ -58,7 +57,7 @@ func Twins() []Twin {
 }
 
 // sharingTwins returns the twins of GPUs that are not time-sliced. In the second world, mallory and the victim have
-// exchanged their work, or a part of its power. The watts are the powers of both tenants on a whole GPU.
+// exchanged their work, or a part of its power. watts contains the powers on a whole GPU.
 func sharingTwins() []Twin {
 	twin := func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin {
 		t := Twin{Name: how.String() + ": " + name, driver: Driver{Power: time.Second}}
@@ -116,8 +115,7 @@ func (t Twin) world(i int, length time.Duration) World {
 	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Before: before, Length: length, Seed: 42, GPUs: []GPU{g}}
 }
 
-// Victims returns the part of the victim in each world. A twin can run only once, because its loads have a
-// state.
+// Victims returns the victim's part in each world. It can be called once, because the loads have a state.
 func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	for i := range shares {
 		results, err := Run(t.world(i, length))
@@ -129,12 +127,12 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading contains all values that the driver reports for a GPU and a second. On a GPU without MIG, these are the
-// samples of activity (each with a time, a process and a busy percentage), the samples of power in watts, and the
-// energy in joules. In MIG mode, they are the energy and, with GPM, the milliseconds in which each instance worked. On
-// an AMD GPU, they also contain the milliseconds in which the GPU worked and, without partitions, the compute units
-// that each process occupies. For partitions, a kernel that reports no sums of activity reads the occupied compute
-// units from the first die of the GPU.
+// A Reading contains all values that the driver reports for a GPU and a second. Without MIG, these are the samples of
+// activity (each with a time, a process and a busy percentage), the samples of power in watts, and the energy in
+// joules. With MIG, they are the energy and, with GPM, the milliseconds in which each instance worked. On an AMD GPU,
+// they also contain the milliseconds in which the GPU worked and, without partitions, the compute units that each
+// process occupies. For partitions, a kernel that reports no sums of activity reads the occupied compute units from the
+// first die of the GPU.
 type Reading struct {
 	Samples   []string
 	Busy      float64
@@ -144,7 +142,7 @@ type Reading struct {
 	Energy    float64
 }
 
-// Readings returns the readings of each world.
+// Readings returns the readings in each world.
 func (t Twin) Readings(seconds int) (all [2][]Reading) {
 	for i := range all {
 		b := newBoard(&t.gpus[i], t.driver, 42)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestTwinsReadTheSame checks that the driver reports the same values in both worlds of a twin. The samples of activity
-// are equal. Powers and energies may differ, but by less than the noise. The noise has a standard deviation of 1 W.
+// must be equal. Powers and energies may differ by less than the noise, which has a standard deviation of 1 W.
 func TestTwinsReadTheSame(t *testing.T) {
 	const noise = 1
 	near := func(a, b float64) bool { return math.Abs(a-b) < noise }
@@ -27,10 +27,10 @@ func TestTwinsReadTheSame(t *testing.T) {
 	}
 }
 
-// TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. Let f be the idle
+// TestTwinsDiffer compares the true parts of the victim with values that were calculated by hand. Let f be the idle
 // power, u the busy share and w the power of mallory's work. The victim's part is 3/4 × f × (1 − u) / (f + u × w) if
-// mallory does the work, and 1 − 1/4 × f × (1 − u) / (f + u × w) if the victim does the work. Power after work counts
-// as power of the work. No rule can be right in both worlds.
+// mallory does the work, and 1 − 1/4 × f × (1 − u) / (f + u × w) if the victim does the work. Additional power after
+// work counts as power of the work.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
 	// Both GPUs with bursts draw 70 W plus 5 % of 400 W.

@@ -25,26 +25,25 @@ type GPU struct {
 	Limit, Floor gpu.Watts
 	// Configured is the idle power that the operator configured, or 0 if there is none.
 	Configured gpu.Watts
-	// Tail is the additional power that the GPU draws right after work. This power falls to 1/e within tailTime.
-	// Its energy belongs to the work.
+	// Tail is the additional power right after work, which falls to 1/e within tailTime. Its energy belongs to the
+	// work.
 	Tail    gpu.Watts
 	Tenants []Tenant
-	// Slices contains the number of slices of each MIG instance, or nil if the GPU is not divided. GPM is set if the driver
-	// measures the activity of the instances.
+	// Slices contains the number of slices of each MIG instance, or nil if the GPU is not divided. GPM is set if the
+	// driver measures the activity of instances.
 	Slices []int
 	GPM    bool
-	// MPS is set if the processes are clients of an MPS server. Such clients run at the same time.
+	// MPS is set if the processes are clients of an MPS server, which run at the same time.
 	MPS MPS
-	// AMD is set if the GPU is an AMD GPU. Processes of a whole AMD GPU run at the same time.
+	// AMD is set for an AMD GPU. The processes of a whole AMD GPU run at the same time.
 	AMD AMD
 }
 
 // AMD describes how the driver of an AMD GPU reports the activity of the GPU.
 type AMD int
 
-// The driver reports either a sum of activity or an average. From a sum, the exporter calculates the average since the
-// last reading (revisions 1.6 to 1.9 of gpu_metrics). In all other revisions, the driver reports an average over a
-// fixed time, here 1 ms or 1 s.
+// From a sum of activity, the exporter calculates the average since the last reading (revisions 1.6 to 1.9 of
+// gpu_metrics). In all other revisions, the driver reports an average over a fixed time, here 1 ms or 1 s.
 const (
 	NoAMD AMD = iota // an NVIDIA GPU
 	AMDSums
@@ -71,21 +70,20 @@ type Tenant struct {
 	Name string
 	// Replicas is the number of replicas that the tenant holds. Instance is the position of its MIG instance.
 	Replicas, Instance int
-	// Watts is the power of its work in addition to the floor.
+	// Watts is the power of the work in addition to the floor.
 	Watts float64
-	// Load is its work, or nil if it never works.
+	// Load is nil if the tenant never works.
 	Load Load
-	// Units is the number of compute units that its waves occupy on an AMD GPU while it works; 0 means half of the units.
+	// Units is the number of compute units that the tenant's waves occupy on an AMD GPU; 0 means half of the units.
 	Units int
-	// Lifetime is the lifetime of its processes; 0 means that one process runs for the whole simulation. When a process
-	// ends, a new process replaces it.
+	// Lifetime is the lifetime of the tenant's processes, after which a new process replaces the old one; 0 means that
+	// one process runs for the whole simulation.
 	Lifetime time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header can be read in three ways.
+// Names selects the process that a sample names while nothing runs. The driver's header permits three interpretations.
 type Names int
 
-// While nothing runs, a sample names one of these.
 const (
 	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
 	NamesLast                // the process that ran last
@@ -122,8 +120,7 @@ const (
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
 	// gpmStep is the interval at which the counters of GPM are updated, and gpmOffset is the time of the first update,
-	// both in milliseconds. The energy counter and the counters of GPM are updated at different
-	// times.
+	// both in milliseconds. The energy counter is updated at other times.
 	gpmStep, gpmOffset = 100, 60
 	// Within tailTime, in milliseconds, the power after work falls to 1/e.
 	tailTime = 1000
