@@ -21,7 +21,7 @@ func (c *checker) checkReasons(s *Shot, g int) {
 	}
 }
 
-// changes returns the times around the beginning and around the end of each process on a GPU.
+// changes returns the times around the start and around the end of each process on a GPU.
 func (c *checker) changes(g int) spans {
 	var out []span
 	for i := range c.Owners {
@@ -32,7 +32,7 @@ func (c *checker) changes(g int) spans {
 	return union(out...)
 }
 
-// owned returns the spans in which the exporter could detect that a GPU was held or used.
+// owned returns the spans in which the exporter could detect that a GPU was allocated or used.
 func (c *checker) owned(g int) spans {
 	var all []span
 	for i := range c.Owners {
@@ -43,7 +43,6 @@ func (c *checker) owned(g int) spans {
 	return union(all...)
 }
 
-// checkMore checks that the exporter did not count more energy than the GPU used.
 func (c *checker) checkMore(s *Shot, g int) {
 	counted := s.sum(Series{Name: gpuEnergy, UUID: c.GPUs[g].UUID})
 	if used := c.energy(g, until(s.At+tick)) + c.twice(g, s.At) + rounding; counted > used {
@@ -65,7 +64,7 @@ func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkEnd checks the last page. This page must contain all values that the exporter could read.
+// The last page must contain all energy and times that the exporter could read.
 func (c *checker) checkEnd(s *Shot) {
 	began := make([]time.Duration, len(c.GPUs))
 	for g, b := range c.GPUs {
@@ -82,8 +81,8 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that the exporter counted all energy that a reading could detect, and that the uncounted energy is
-// at most the bound on the page.
+// checkLess checks that the exporter counted all energy that the driver reported, and that the uncounted energy is at
+// most the bound on the page.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID
 	counted := s.sum(Series{Name: gpuEnergy, UUID: uuid})

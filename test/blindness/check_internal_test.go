@@ -8,8 +8,8 @@ import (
 
 const testGPU = "GPU-test"
 
-// testPlay is a play whose pages contain no errors. Pod a holds a replica from 10 to 60 s, and pod b holds
-// another replica from 30 to 60 s without working. The exporter's first reading is at 1 s.
+// testPlay contains pages without errors. Pod a holds a replica from 10 to 60 s, and pod b holds another replica from
+// 30 to 60 s without working. The exporter's first reading is at 1 s.
 func testPlay() *Play {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &Play{Began: began, Schedule: Schedule{
@@ -25,7 +25,7 @@ func testPlay() *Play {
 	return p
 }
 
-// honest returns a page without errors that is complete up to its time.
+// honest returns a page without errors that contains everything up to its time.
 func (p *Play) honest(at time.Duration) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: map[string]time.Time{testGPU: p.Began.Add(at)}}
 	t := truth{Play: p}
@@ -70,8 +70,7 @@ func (s *Shot) unmap() {
 	s.add(unattributedEnergy, "", "unmapped", 2_000_000)
 }
 
-// TestChecks makes one kind of error at a time in pages without errors. It checks that the corresponding rule detects
-// the error.
+// TestChecks adds one error at a time to pages without errors. The corresponding rule must detect the error.
 func TestChecks(t *testing.T) {
 	if found := Check(testPlay()); len(found) > 0 {
 		t.Fatalf("honest pages: %v", found)
@@ -142,7 +141,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestExplained checks that the checker accepts some values during blindness that it rejects at other times.
+// TestExplained checks errors that are allowed while the exporter cannot read a source. The checker must reject them at
+// other times.
 func TestExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -168,7 +168,8 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestReadAgain checks that an owner may end unnoticed in the pause before a lost GPU is read again, but not later.
+// TestReadAgain checks that an owner may end unnoticed in the pause before the exporter reads a lost GPU again, but not
+// later.
 func TestReadAgain(t *testing.T) {
 	for until, want := range map[time.Duration]bool{53 * time.Second: true, 47 * time.Second: false} {
 		p := testPlay()
@@ -181,7 +182,7 @@ func TestReadAgain(t *testing.T) {
 }
 
 // TestRestarts checks that the checker accepts two effects of a restart: a gap until the boot id is readable, and an
-// allocation of an unknown pod until /proc shows the pod. The checker must not accept a new book.
+// allocation of an unknown pod until /proc shows the pod. It must not accept counters that start again from zero.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}

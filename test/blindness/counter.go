@@ -50,7 +50,6 @@ func (c *counter) shown() int64 {
 	return shown.value - c.base
 }
 
-// show replaces the true counters in the driver's state with the counters that the driver shows.
 func (m *machine) show(at time.Duration, state []byte) []byte {
 	var out bytes.Buffer
 	next := 0
@@ -64,7 +63,6 @@ func (m *machine) show(at time.Duration, state []byte) []byte {
 	return out.Bytes()
 }
 
-// replace replaces the value of the counter in the line for a GPU.
 func (c *counter) replace(at time.Duration, line []byte) []byte {
 	before, rest, found := bytes.Cut(line, []byte("\tenergy="))
 	if !found {
@@ -87,7 +85,6 @@ func (m *machine) freeze(s Spell) error {
 	return nil
 }
 
-// delay makes a counter late by two to six seconds.
 func (m *machine) delay(s Spell) error {
 	c := &m.counters[s.GPU]
 	c.value = c.shown()

@@ -40,7 +40,6 @@ func (m *machine) startKubelet(Spell) error {
 func (m *machine) unloadDriver(Spell) error { return m.happen(simnode.UnloadDriver) }
 func (m *machine) loadDriver(Spell) error   { return m.happen(simnode.LoadDriver) }
 
-// happen makes the simulated node perform an action now.
 func (m *machine) happen(do simnode.Action) error {
 	m.node.Happen(simnode.Event{Do: do})
 	return m.advance()

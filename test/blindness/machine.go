@@ -21,8 +21,7 @@ import (
 // Programs contains the paths of the exporter and of the fake driver library.
 type Programs struct{ Exporter, Library string }
 
-// A machine is the simulated node of a schedule, with its exporter. Except for address, the methods are not
-// safe for concurrent use.
+// A machine is the simulated node of a schedule, with its exporter. Only the method address is safe for concurrent use.
 type machine struct {
 	schedule *Schedule
 	programs Programs
@@ -47,7 +46,7 @@ type machine struct {
 	url string // address of the exporter; empty while the exporter is down
 }
 
-// openMachine starts the node without an exporter.
+// openMachine doesn't start the exporter.
 func openMachine(s *Schedule, p Programs) (m *machine, err error) {
 	m = &machine{schedule: s, programs: p, counters: make([]counter, len(s.GPUs))}
 	if m.group, err = program.Open("b"); err != nil {
@@ -70,7 +69,6 @@ func openMachine(s *Schedule, p Programs) (m *machine, err error) {
 	return m, nil
 }
 
-// close ends the exporter and the node, and removes all files.
 func (m *machine) close() error {
 	m.group.Kill()
 	return errors.Join(m.node.Close(), m.closeState(), m.group.Close())
@@ -78,7 +76,7 @@ func (m *machine) close() error {
 
 func (m *machine) elapsed() time.Duration { return host.Now().Boot - m.started.Boot }
 
-// advance simulates the node until now, at least one step, and publishes the driver's state.
+// advance simulates the node until now, at least one step, and writes the driver's state.
 func (m *machine) advance() error {
 	now := host.Now()
 	now.Boot, now.Wall = now.Boot+step, now.Wall.Add(step)
@@ -88,7 +86,7 @@ func (m *machine) advance() error {
 	return m.publish()
 }
 
-// publish writes the driver's state with the counters that the driver shows.
+// publish replaces the energy counters in the driver's state with the values that the driver returns.
 func (m *machine) publish() error {
 	state, err := os.ReadFile(filepath.Join(m.node.Dir(), "driver", "state.tsv"))
 	if err != nil {
@@ -103,7 +101,7 @@ func (m *machine) publish() error {
 
 func (m *machine) driverState() string { return m.group.Path("driver.tsv") }
 
-// flags returns the exporter's flags. They are appended to the node's flags, so they override the node's flags.
+// The last value of a flag applies, so these flags override the node's flags.
 func (m *machine) flags() []string {
 	return append(m.node.Flags(),
 		"--web.listen-address=127.0.0.1:0", "--log.format=json", "--retention=1h",
@@ -130,11 +128,10 @@ func (m *machine) launch(Spell) error {
 	return nil
 }
 
-// follow waits until the exporter serves, and sets its URL.
 func (m *machine) follow(p *program.Program) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = p.Wait(ctx, func() error { // the wait may fail because a spell ended the exporter; otherwise the pages show the failure
+	_ = p.Wait(ctx, func() error { // the wait may fail because an outage ended the exporter; otherwise the pages show the failure
 		address := listening(p.Log)
 		if address == "" {
 			return errors.New("not listening")
@@ -144,7 +141,6 @@ func (m *machine) follow(p *program.Program) {
 	})
 }
 
-// listening returns the address in an exporter's log, or "".
 func listening(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -171,7 +167,7 @@ func (m *machine) address() string {
 	return m.url
 }
 
-// kill ends the exporter in the same way as a crash. stop ends it in the same way as an upgrade.
+// kill ends the exporter like a crash. stop ends it like an upgrade.
 func (m *machine) kill(Spell) error { return m.end((*program.Program).Kill) }
 func (m *machine) stop(Spell) error { return m.end((*program.Program).Stop) }
 
@@ -188,7 +184,6 @@ func (m *machine) end(by func(*program.Program)) error {
 	return nil
 }
 
-// note records that the exporter could not read the given data of any GPU during a span.
 func (m *machine) note(what hides, when span) {
 	m.blind = append(m.blind, blindness{what, everyGPU, when, ""})
 }

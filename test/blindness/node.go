@@ -8,7 +8,7 @@ import (
 
 const namespace = "team"
 
-// scenario returns the scenario of the schedule's node, without the spells.
+// scenario omits the outages, which the machine simulates.
 func (s *Schedule) scenario() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -31,7 +31,6 @@ func (s *Schedule) scenario() (simnode.Scenario, error) {
 	return sc, nil
 }
 
-// work returns the work of the owner's process on the GPU.
 func (o *Owner) work() []simnode.Work {
 	if !o.Context {
 		return nil
@@ -50,12 +49,11 @@ func (o *Owner) pod() simnode.Pod {
 	}
 }
 
-// unit returns a job without files. The machine writes the prolog's files.
+// unit returns a job without files, because the machine writes the prolog's files.
 func (o *Owner) unit(i int) simnode.Unit {
 	u := simnode.SlurmJob(o.Name, fmt.Sprintf("s8FXKTA79XA%03d", i), jobUser, nil, o.work()...)
 	u.Span = simnode.Span{From: o.From, Until: o.Until}
 	return u
 }
 
-// jobUser is the user of all jobs.
 const jobUser = 1001

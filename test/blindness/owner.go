@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// charged returns the sum of an owner's values on a page.
 func (s *Shot) charged(o *Owner, ofPod, ofJob, split string) int64 {
 	name := ofPod
 	if o.Job {
@@ -23,7 +22,6 @@ func (s *Shot) active(o *Owner) time.Duration {
 	return time.Duration(s.charged(o, containerActive, unitActive, "")) * time.Millisecond
 }
 
-// checkOwner runs all checks of an owner's accounts on a page.
 func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkHeldMore(s, o)
 	if total := s.charged(o, containerEnergy, unitEnergy, ""); total > 0 {
@@ -41,8 +39,8 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkActive(s, o)
 }
 
-// checkActive checks that an owner that is known to hold its GPU is credited with a held time of at least its
-// active time. The books are late while the kubelet does not respond.
+// checkActive checks that the held time of an owner is not shorter than its active time, if the exporter can detect
+// that the owner holds the GPU. The exporter reports held time late while the kubelet does not respond.
 func (c *checker) checkActive(s *Shot, o *Owner) {
 	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
 	if c.hidden(hidesPods, everyGPU).wider(0, poll+tick+c.slack).covers(known - settled) {
@@ -58,7 +56,7 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns when the pod of an allocation is known again after a restart of the exporter. The kubelet's list
+// After a restart of the exporter, relearnt returns when the pod of an allocation is known again. The kubelet's list
 // contains no UIDs, so this is when /proc shows the pod.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	for _, s := range c.forgotten(o) {
@@ -67,8 +65,7 @@ func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	return at
 }
 
-// forgotten returns the times in which a restarted exporter cannot identify the pod of an
-// allocation.
+// forgotten returns the spans in which a restarted exporter cannot identify the pod of an allocation.
 func (c *checker) forgotten(o *Owner) (out spans) {
 	hidden := c.hidden(hidesOwners, o.GPU)
 	for _, b := range c.blind {
@@ -97,13 +94,13 @@ func (c *checker) presence(o *Owner) spans {
 	return union(at)
 }
 
-// alone returns the spans in which the exporter may have considered an owner to be the only one on its GPU.
+// alone returns the spans in which the exporter may regard an owner as the only user of its GPU.
 func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
 
-// unfiled reports whether an exporter may detect a job's work before it can read the prolog's file that names the job.
-// Until then, the exporter cannot detect that the job holds its GPU.
+// unfiled reports whether the exporter may detect a job's work before it can read the prolog's file about the job.
+// Until then, it cannot detect that the job holds the GPU.
 func (c *checker) unfiled(o *Owner) bool {
 	hidden := c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+tick)
 	if !o.Job || hidden.covers(o.From) {
@@ -130,8 +127,8 @@ func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkHeldMore checks that an owner is not credited with more held time than the true time. If /proc does not show the
-// end of a pod, the exporter detects the end in the kubelet's next list.
+// checkHeldMore checks that the held time of an owner is not longer than the true time. If /proc does not show the end
+// of a pod, the exporter detects the end in the kubelet's next list.
 func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	var limit time.Duration
 	if o.Holds {
@@ -147,8 +144,8 @@ func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	}
 }
 
-// checkHeldLess checks, on the last page, that an owner is credited with its true held time, except for time
-// that no reading could detect.
+// checkHeldLess checks that the last page contains the true held time of an owner, except for time that the exporter
+// could not detect.
 func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	if !o.Holds {
 		return
@@ -159,9 +156,9 @@ func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	}
 }
 
-// unseen returns the spans in which no reading could detect that an owner held its GPU, because the exporter was blind
-// when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner also
-// counts as the holder during the blindness.
+// unseen returns the spans in which the exporter could not detect that an owner held its GPU, because it could not read
+// a source when the owner began or ended. If the exporter detected the owner before and after an outage, the owner also
+// counts as the holder during the outage.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)

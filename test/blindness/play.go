@@ -9,28 +9,26 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Play is a schedule that was played. It contains the exporter's pages, and the actual spans in which the exporter
-// could not read a source.
+// A Play is the result of a schedule: the exporter's pages, and the actual times in which the exporter could not read a
+// source.
 type Play struct {
 	Schedule
-	// Began is the wall-clock time of the start.
 	Began time.Time
 	Shots []Shot
 	blind []blindness
-	// unloaded contains the times without a driver. In these times, no process works.
+	// unloaded contains the spans without a driver, in which no process works.
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
-	// Mounted is unset if the state directory could not be mounted. In this case, spells that affect the state
-	// directory had no effect.
+	// Mounted is unset if the state directory could not be mounted. Outages of the state directory then had no effect.
 	Mounted bool
-	// Log is the end of the log from the exporter that ran last.
+	// Log is the end of the last exporter's log.
 	Log string
 }
 
 const everyGPU = -1
 
-// A blindness is a span in which a kind of data was hidden on a GPU.
+// A blindness is a span in which the exporter could not read a kind of data about a GPU.
 type blindness struct {
 	what hides
 	gpu  int
@@ -39,7 +37,6 @@ type blindness struct {
 }
 
 const (
-	// resolution is the interval at which the node is simulated.
 	resolution  = 200 * time.Millisecond
 	scrapeEvery = 1500 * time.Millisecond
 	// starting is the time between the start of an exporter and its first reading.
@@ -70,7 +67,7 @@ func Run(ctx context.Context, s Schedule, p Programs) (play *Play, err error) {
 	return play, err
 }
 
-// perform simulates the node and its spells until the end of the schedule.
+// perform simulates the node and its outages until the end of the schedule.
 func (p *Play) perform(ctx context.Context, m *machine) error {
 	ticker := time.NewTicker(resolution)
 	defer ticker.Stop()
@@ -98,7 +95,6 @@ func (p *Play) perform(ctx context.Context, m *machine) error {
 	}
 }
 
-// scrapes scrapes the exporter until the context ends.
 func (m *machine) scrapes(ctx context.Context) (shots []Shot) {
 	ticker := time.NewTicker(scrapeEvery)
 	defer ticker.Stop()

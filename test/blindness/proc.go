@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 )
 
-// The exporter reads /proc through a link. A spell moves the link to another directory.
+// The exporter reads /proc through a link. An outage moves the link to another directory.
 const (
-	procLink = "proc"
-	// procEmpty is a directory without files.
+	procLink  = "proc"
 	procEmpty = "proc.empty"
 	// procHidden contains no process of another user, like a mount with the option hidepid.
 	procHidden = "proc.hidden"

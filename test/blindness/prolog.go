@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// prologMode describes the content of the prolog's files.
+// prologMode describes the errors in the prolog's files.
 type prologMode int
 
 const (
@@ -16,14 +16,12 @@ const (
 	prologMissing
 	// prologFalse means that the files name a job that does not exist.
 	prologFalse
-	// prologLate means that the files do not contain jobs that begin during the spell.
+	// prologLate means that the files omit jobs that begin during the outage.
 	prologLate
 )
 
-// falseJob is the job in the files while the prolog's mode is prologFalse.
 const falseJob = "999"
 
-// prologs returns the function that begins or ends a spell with the given mode.
 func prologs(mode prologMode) func(*machine, Spell) error {
 	return func(m *machine, s Spell) error {
 		m.prolog, m.prologSince = mode, s.From
@@ -31,7 +29,7 @@ func prologs(mode prologMode) func(*machine, Spell) error {
 	}
 }
 
-// writeHeld writes the files of Slurm's prolog and epilog that changed: one file for each GPU, and one for each job.
+// writeHeld writes the changed files of Slurm's prolog and epilog: one file for each GPU, and one for each job.
 func (m *machine) writeHeld(at time.Duration) error {
 	files := make(map[string]string)
 	for i := range m.schedule.Owners {
@@ -51,8 +49,7 @@ func (m *machine) writeHeld(at time.Duration) error {
 	return m.replaceHeld(files)
 }
 
-// replaceHeld makes the files in the directory equal to the given files. It does not write a file that is
-// already correct, because the exporter uses the modification time.
+// replaceHeld does not write a file that is already correct, because the exporter uses the modification time.
 func (m *machine) replaceHeld(files map[string]string) error {
 	for name, text := range files {
 		if m.held[name] == text {
@@ -81,7 +78,7 @@ func (m *machine) replaceHeld(files map[string]string) error {
 
 func (m *machine) heldDir() string { return m.group.Path("held") }
 
-// openHeld creates the directories for the prolog's files, with permission to write only for root.
+// Only root may write to these directories.
 func (m *machine) openHeld() error {
 	return os.MkdirAll(filepath.Join(m.heldDir(), "jobs"), 0o755)
 }

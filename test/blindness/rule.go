@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Violation is a violation of a rule.
+// A Violation describes which rule a page violates, and how.
 type Violation struct {
 	Rule string
 	Text string
 }
 
-// Rules contains the names of the rules, in the order in which they are checked.
+// Rules contains the names of the rules, in the order of the checks.
 var Rules = []string{
 	ruleBalance, ruleCounters, ruleHeldMore, ruleHeldLess, ruleActive, ruleExclusive, rulePresent, ruleEnergyMore, ruleEnergyLess, ruleBound, ruleReason, ruleRead,
 }
@@ -45,7 +45,7 @@ func Check(p *Play) []Violation {
 	return c.found
 }
 
-// Bounded reports whether the pages of a play contain the bound of uncounted energy.
+// Bounded reports whether the pages contain a bound for the uncounted energy.
 func (p *Play) Bounded() bool {
 	for k := range p.Shots[len(p.Shots)-1].Series {
 		if k.Name == uncountedBound {
@@ -55,10 +55,8 @@ func (p *Play) Bounded() bool {
 	return false
 }
 
-// mostTexts is the maximum number of violations that are described for each rule.
 const mostTexts = 5
 
-// A checker collects the violations of a play.
 type checker struct {
 	truth
 	found  []Violation
@@ -66,7 +64,7 @@ type checker struct {
 	broken map[string]int
 }
 
-// breaks records that a subject violates a rule, unless the subject violated the same rule before.
+// breaks records the first violation of a rule by each subject.
 func (c *checker) breaks(rule, subject string, at time.Duration, format string, args ...any) {
 	key := rule + subject
 	if c.seen[key] {
@@ -80,7 +78,6 @@ func (c *checker) breaks(rule, subject string, at time.Duration, format string, 
 	c.found = append(c.found, Violation{rule, text})
 }
 
-// checkShot runs the checks that apply to every page.
 func (c *checker) checkShot(s *Shot) {
 	for g, b := range c.GPUs {
 		c.checkBalance(s, b.UUID)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Schedule describes a node, the owners on the node, and the spells in which the exporter cannot read a
-// source. All times are measured from the start.
+// A Schedule describes a node, its pods and jobs, and the outages in which the exporter cannot read a source. All times
+// are measured from the start.
 type Schedule struct {
 	Seed   uint64
 	Length time.Duration
@@ -35,8 +35,8 @@ type Owner struct {
 	Replica int
 	// Holds is unset for a pod that works on a GPU without an allocation.
 	Holds bool
-	// Context is set for an owner with a process on the GPU. The process works for Percent of the time,
-	// and draws Watts while it works.
+	// Context is set if the owner has a process on the GPU. The process works for Percent of the time, and draws Watts
+	// while it works.
 	Context        bool
 	Percent, Watts int
 	From, Until    time.Duration
@@ -44,17 +44,16 @@ type Owner struct {
 
 func (o *Owner) life() span { return span{o.From, o.Until} }
 
-// works reports whether the owner works on its GPU.
 func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
 
-// step is the time step of the simulated node. Owners begin and end at multiples of this step.
+// step is the time step of the simulated node. All other times are multiples of it.
 const step = 100 * time.Millisecond
 
-// calm is the time at the end of a schedule in which the exporter can read everything. It is long enough for a poll of
-// the kubelet and a retry, so that the last page contains all values that the exporter could read.
+// calm is the time at the end of a schedule without outages. It is long enough for a poll of the kubelet and a retry,
+// so that the last page contains everything that the exporter could read.
 const calm = 25 * time.Second
 
-// Draw returns the schedule for a seed. It returns the same schedule for the same seed and length.
+// Draw returns a random schedule. The same seed and length give the same schedule.
 func Draw(seed uint64, length time.Duration) Schedule {
 	random := rand.New(rand.NewPCG(seed, 39))
 	s := Schedule{Seed: seed, Length: length}
@@ -86,7 +85,7 @@ func (s *Schedule) addBoard(random *rand.Rand, g int) {
 	}
 }
 
-// addOwners adds up to four owners that exist in turn.
+// addOwners adds up to four owners, one after another.
 func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	at := time.Duration(0)
 	if !o.Holds || random.IntN(2) == 0 {
@@ -112,7 +111,7 @@ func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	}
 }
 
-// addSpells adds one spell for every 25 seconds of the schedule, but at least one.
+// addSpells adds one outage for every 25 seconds of the schedule, but at least one.
 func (s *Schedule) addSpells(random *rand.Rand) {
 	until := s.Length - calm
 	for range 1 + int(until/(25*time.Second)) {
@@ -125,7 +124,7 @@ func (s *Schedule) addSpells(random *rand.Rand) {
 	}
 }
 
-// fits reports whether a spell applies to the node and does not overlap another spell of its group.
+// fits reports whether an outage applies to the node and does not overlap another outage of its group.
 func (s *Schedule) fits(spell Spell) bool {
 	kind := Kinds[spell.Kind]
 	if kind.group == groupKubelet && !s.has(false) || kind.group == groupProlog && !s.has(true) {
@@ -140,7 +139,7 @@ func (s *Schedule) fits(spell Spell) bool {
 	return true
 }
 
-// has reports whether the schedule contains a job (if job is set) or a pod (if it is not set).
+// has reports whether the schedule contains a job (if job is set) or a pod.
 func (s *Schedule) has(job bool) bool {
 	for _, o := range s.Owners {
 		if o.Job == job {
@@ -150,8 +149,8 @@ func (s *Schedule) has(job bool) bool {
 	return false
 }
 
-// drawn returns a random number of whole steps between two limits. Short times are as likely as long times, because the
-// logarithm of the time is evenly distributed.
+// drawn returns a random multiple of step. Short times are as likely as long times, because the logarithm of the time
+// is evenly distributed.
 func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
 	ratio := float64(most) / float64(least)
 	return time.Duration(float64(least) * math.Pow(ratio, random.Float64())).Round(step)

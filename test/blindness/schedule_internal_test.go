@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestDraw checks that Draw returns the same schedule for the same seed, that 500 schedules contain every
-// kind of spell, that no GPU is busy for more than 100 % of the time, and that no device is held twice.
+// TestDraw checks that the same seed gives the same schedule, that 500 schedules contain every kind of outage, that no
+// GPU is busy for more than 100 % of the time, and that no device has two holders at the same time.
 func TestDraw(t *testing.T) {
 	times := make([]int, len(Kinds))
 	for seed := range uint64(500) {
@@ -54,8 +54,7 @@ func (s *Schedule) checkUse(t *testing.T) {
 	}
 }
 
-// TestTruth compares the energy in the model with the energy of the simulated boards. The boards compute their energy
-// from another model.
+// TestTruth compares the energy in the model with the energy of the simulated boards, which use another model.
 func TestTruth(t *testing.T) {
 	for seed := range uint64(8) {
 		s := Draw(seed, 2*time.Minute)

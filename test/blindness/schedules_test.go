@@ -31,8 +31,7 @@ var (
 	verbose   = flag.Bool("details", false, "print each schedule")
 )
 
-// TestSchedules plays random schedules of blindness with the shipped exporter, and compares the exporter's pages with
-// the truth.
+// TestSchedules plays random schedules with the shipped exporter, and compares the exporter's pages with the truth.
 func TestSchedules(t *testing.T) {
 	dir := t.TempDir()
 	if err := program.Build(t.Context(), dir, "gpuledger"); err != nil {
@@ -57,7 +56,6 @@ func TestSchedules(t *testing.T) {
 	fmt.Fprint(os.Stdout, table)
 }
 
-// seeds returns the seeds that the flags select.
 func seeds(t *testing.T) []uint64 {
 	var out []uint64
 	if *listed == "" {

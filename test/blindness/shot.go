@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Shot contains the time of a page since the start of the play, and the page's counters that continue after
-// a restart of the exporter.
+// A Shot is a page of the exporter. It contains only counters that continue after a restart of the exporter. At is the
+// time since the start of the play.
 type Shot struct {
 	At     time.Duration
 	Series map[Series]Sample
@@ -19,7 +19,7 @@ type Shot struct {
 	Read map[string]time.Time
 }
 
-// Series is the identity of a counter.
+// Series identifies a counter.
 type Series struct {
 	Name string
 	UUID string

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A span is a time range in a play, measured from the start of the play.
+// A span is measured from the start of the play.
 type span struct{ from, to time.Duration }
 
-// always is a span that covers every play.
+// always covers every play.
 var always = span{-time.Hour, time.Hour}
 
 func (s span) length() time.Duration { return max(s.to-s.from, 0) }
@@ -21,11 +21,9 @@ func (s span) meets(o span) bool { return s.from < o.to && o.from < s.to }
 
 func (s span) within(o span) span { return span{max(s.from, o.from), min(s.to, o.to)} }
 
-// spans is a set of moments. Its spans are in chronological order, and there is a gap between two
-// spans.
+// spans contains spans in chronological order, with a gap between two spans.
 type spans []span
 
-// union returns the moments that are in any span.
 func union(all ...span) spans {
 	all = slices.DeleteFunc(slices.Clone(all), func(s span) bool { return s.length() == 0 })
 	slices.SortFunc(all, func(a, b span) int { return int(a.from - b.from) })
@@ -40,7 +38,6 @@ func union(all ...span) spans {
 	return out
 }
 
-// minus returns the moments of a that are not in b.
 func (a spans) minus(b spans) spans {
 	var out []span
 	for _, s := range a {
@@ -56,7 +53,7 @@ func (a spans) minus(b spans) spans {
 	return union(out...)
 }
 
-// within returns the moments of a that are in the given span.
+// within returns the intersection of a and s.
 func (a spans) within(s span) spans {
 	return a.minus(spans{always}.minus(union(s)))
 }
@@ -69,7 +66,7 @@ func (a spans) length() time.Duration {
 	return sum
 }
 
-// wider returns the spans of a, each extended by the time before at its start and by the time after at its end.
+// wider extends each span by the time before at its start and by the time after at its end.
 func (a spans) wider(before, after time.Duration) spans {
 	var out []span
 	for _, s := range a {
@@ -78,7 +75,7 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
-// after returns the first moment, at t or later, that is not in any span.
+// after returns the first time, at t or later, that is not in any span.
 func (a spans) after(t time.Duration) time.Duration {
 	for _, s := range a {
 		if s.covers(t) {

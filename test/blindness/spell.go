@@ -6,16 +6,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Spell is a time in which the exporter cannot read a source, or reads wrong data from it.
+// A Spell is a period in which the exporter cannot read a source, or reads wrong data from it.
 type Spell struct {
 	Kind        int // position in Kinds
-	GPU         int // GPU of the spell, if the kind of spell affects only one GPU
+	GPU         int // the affected GPU, if the kind of spell affects only one
 	From, Until time.Duration
 }
 
 func (s Spell) span() span { return span{s.From, s.Until} }
 
-// group is a resource of the node that a spell affects. Spells of the same group do not overlap.
+// group is a resource of the node that a spell affects. A resource has at most one spell at a time.
 type group string
 
 const (
@@ -42,36 +42,33 @@ const (
 	hidesContexts
 	// hidesOwners hides the owner of a process and the state of a pod's processes.
 	hidesOwners
-	// hidesBoot hides the boot id. An exporter that starts cannot continue the books until the boot id is known.
+	// hidesBoot hides the boot id. An exporter that starts cannot continue its counters before it has read the boot id.
 	hidesBoot
-	// hidesEnergy hides the energy counter. The next change of the counter contains the energy of the whole time
-	// since the last change.
+	// hidesEnergy hides the energy counter. The next change of the counter contains the energy of the whole time since
+	// the last change.
 	hidesEnergy
 	// dropsEnergy means that the energy around a change of the counter cannot be determined.
 	dropsEnergy
 	// hidesActivity hides the samples of activity.
 	hidesActivity
-	// hidesBooks means that the exporter's pages keep showing old books.
+	// hidesBooks means that the exporter's pages keep showing old counters.
 	hidesBooks
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
-// Kind is a kind of spell.
 type Kind struct {
 	Name   string
 	group  group
 	hides  hides
 	perGPU bool
-	// faults contains the driver's faults during the spell. If perGPU is set, their GPU is filled in for each spell.
+	// faults contains the driver's faults during the spell. If perGPU is set, the GPU is set later, for each spell.
 	faults []simnode.Fault
-	// begin and end make all other changes at the start and the end of the spell. They are nil if there are no such
-	// changes.
+	// begin and end make other changes at the start and the end of the spell. They are nil if there are none.
 	begin, end func(*machine, Spell) error
 }
 
-// driverCall returns a kind of spell in which a driver call fails or hangs.
 func driverCall(name, call, do string, what hides, perGPU bool) Kind {
 	return Kind{Name: name, group: groupDriver, hides: what, perGPU: perGPU, faults: []simnode.Fault{{GPU: "*", Call: call, Do: do}}}
 }

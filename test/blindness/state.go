@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The state directory is a separate file system, so that a spell can fill it or make it read-only.
+// The state directory is a separate file system, so that an outage can fill it or make it read-only.
 
 func (m *machine) stateDir() string { return m.group.Path("state") }
 
 func (m *machine) filler() string { return m.group.Path("state", "filler") }
 
-// openState mounts the state directory. If the test may not mount file systems, the state directory is a
-// plain directory, and spells of the state directory have no effect.
+// If the test may not mount file systems, the state directory is a plain directory, and outages of it have no effect.
 func (m *machine) openState() error {
 	if err := os.Mkdir(m.stateDir(), 0o755); err != nil {
 		return err
@@ -39,7 +38,6 @@ func (m *machine) closeState() error {
 	return unix.Unmount(m.stateDir(), unix.MNT_DETACH)
 }
 
-// fillState fills the state directory's file system.
 func (m *machine) fillState(Spell) error {
 	if !m.mounted {
 		return nil
@@ -65,8 +63,8 @@ func (m *machine) emptyState(Spell) error {
 	return os.Remove(m.filler())
 }
 
-// protectState stops the exporter, makes the file system read-only and starts the exporter again. The exporter must not
-// run during the change, because a file system on which a file is open for writing cannot become read-only.
+// A file system on which a file is open for writing cannot become read-only, so protectState stops the exporter for the
+// change.
 func (m *machine) protectState(s Spell) error {
 	if !m.mounted {
 		return nil

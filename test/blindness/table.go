@@ -13,8 +13,7 @@ import (
 type Table struct {
 	mu    sync.Mutex
 	plays int
-	// spells is the number of spells of each kind. broken is the number of those spells that belong to a play that
-	// violated a rule.
+	// spells is the number of outages of each kind. broken is the number of outages in plays that violated a rule.
 	spells, broken map[string]int
 	failed         map[string][]uint64 // seeds by violated rule
 	bounded        bool
@@ -74,7 +73,7 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// String describes a play: GPUs, owners, spells, and the values on the last page.
+// String describes a play: GPUs, owners, outages, and the values on the last page.
 func (p *Play) String() string {
 	var b strings.Builder
 	for g, d := range p.GPUs {

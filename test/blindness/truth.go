@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A truth derives the true state of a play from the schedule alone.
+// A truth derives the true state from the schedule alone.
 type truth struct {
 	*Play
 	slack time.Duration
 }
 
-// energy returns the energy that a GPU used in the given spans, in millijoules. The GPU draws its constant
-// power, and each process draws its own power while it works.
+// energy returns the energy that a GPU used in the given spans, in millijoules. The GPU draws its constant power, and
+// each process draws its own power while it works.
 func (t *truth) energy(g int, in spans) int64 {
 	watts := float64(t.GPUs[g].Floor) * in.length().Seconds()
 	for i := range t.Owners {
@@ -25,7 +25,7 @@ func (t *truth) energy(g int, in spans) int64 {
 	return int64(watts * 1000)
 }
 
-// hidden returns the times in which any of the given kinds of data was hidden for a GPU.
+// hidden returns the spans in which any of the given kinds of data was hidden for a GPU.
 func (p *Play) hidden(what hides, g int) spans {
 	var out []span
 	for _, b := range p.blind {
@@ -36,7 +36,6 @@ func (p *Play) hidden(what hides, g int) spans {
 	return union(out...)
 }
 
-// by returns the spells of a kind on a GPU.
 func (p *Play) by(kind string, g int) spans {
 	var out []span
 	for _, b := range p.blind {
@@ -51,9 +50,9 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns the spans without a complete reading of a GPU, because either the GPU's processes or the GPU's energy
-// were unknown. A lost GPU is read again only after a pause. After an exporter has ended, the next exporter continues
-// the books from the last settled interval of the last save, as soon as it can read the boot id.
+// unread returns the spans without a complete reading of a GPU, because either its processes or its energy were
+// unknown. The exporter reads a lost GPU again only after a pause. After a restart, the exporter continues from the
+// last interval in the saved state, as soon as it can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -83,8 +82,8 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans in which the counter was not read or did not change. The ledger may book the energy of such
-// a span as one amount. It then cannot divide the energy at a change of owners within the span.
+// smeared returns the spans in which the counter was not read or did not change. The ledger may count the energy of
+// such a span as one amount, and then cannot divide it at a change of owners within the span.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
@@ -93,14 +92,14 @@ func (t *truth) smeared(g int) spans {
 // latest is the maximum delay of an energy counter in a schedule.
 const latest = 6 * time.Second
 
-// smear adds smeared spans to a set of moments. It adds the spans that overlap the set, because the ledger may book the
-// whole energy of such a span in a moment of the set.
+// smear adds the smeared spans that overlap a set, because the ledger may charge the whole energy of such a span to a
+// moment of the set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
 
-// noticed returns the spans in which the exporter could detect, from its sources, that an owner held or used its GPU.
-// The tolerances are already subtracted.
+// noticed returns the spans in which the exporter could detect that an owner held or used its GPU, minus the
+// tolerances.
 func (t *truth) noticed(o *Owner) spans {
 	if !o.Holds && !o.works() {
 		return nil
@@ -128,8 +127,8 @@ func (t *truth) noticed(o *Owner) spans {
 	return out
 }
 
-// hiddenWith returns the kinds of blindness that hide the allocation of an owner. A job's allocation comes
-// from the prolog's files and does not depend on the kubelet.
+// hiddenWith returns the kinds of data that hide the allocation of an owner. A job's allocation comes from the prolog's
+// files and not from the kubelet.
 func (o *Owner) hiddenWith() hides {
 	if o.Job {
 		return hidesJobs | liesAboutJobs
@@ -137,8 +136,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns the time at which the exporter could first detect an owner, by its work or by its allocation. This is
-// the start of the work or of the allocation or, if the exporter is blind then, the end of the blindness.
+// learnt returns when the exporter could first detect an owner. This is the start of its work or of its allocation or,
+// during an outage, the end of the outage.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -161,8 +160,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns the time from which the exporter must assume that a pod exists that it cannot detect, because the
-// allocations have expired while the kubelet did not respond.
+// suspected returns the time from which the exporter must assume a pod that it cannot detect, because the allocations
+// have expired while the kubelet did not respond.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
@@ -172,7 +171,7 @@ func (t *truth) suspected(o *Owner) time.Duration {
 	return always.to
 }
 
-// others returns the spans in which the exporter could detect that another owner held or used the same GPU.
+// others returns the spans in which the exporter could detect another owner that held or used the same GPU.
 func (t *truth) others(o *Owner) spans {
 	var all []span
 	for i := range t.Owners {

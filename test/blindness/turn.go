@@ -9,11 +9,11 @@ type turn struct {
 	Spell
 	at  time.Duration
 	end bool
-	// began is the actual time at which the spell began. It is used by the turn that ends the spell.
+	// began is the actual start of the outage, for the turn that ends it.
 	began *time.Duration
 }
 
-// turns returns the turns of all spells in chronological order.
+// turns returns the turns of all outages in chronological order.
 func (s *Schedule) turns() []turn {
 	var out []turn
 	for _, spell := range s.Spells {
@@ -24,7 +24,7 @@ func (s *Schedule) turns() []turn {
 	return out
 }
 
-// turn begins or ends a spell and records the actual time.
+// turn begins or ends an outage and records the actual time.
 func (p *Play) turn(m *machine, t turn) error {
 	kind := Kinds[t.Kind]
 	do := kind.begin
