@@ -14,7 +14,6 @@ const (
 	familyLabels = "Health of the labels"
 )
 
-// metricID is the index of a metric in the catalogue.
 type metricID int
 
 const (
@@ -121,7 +120,6 @@ func states() []string {
 	return names
 }
 
-// valuesOf returns the complete list of a label's values.
 func valuesOf(label string) []string {
 	i := slices.IndexFunc(labelCatalogue, func(l metric.Label) bool { return l.Name == label })
 	return labelCatalogue[i].Values

@@ -11,21 +11,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object that has annotations. The annotations still exist after a term has ended.
+// Record is an object with annotations, which outlive this program.
 type Record interface {
-	// Edit calls edit with the annotations, and writes them if they changed. It may call edit
-	// again after a conflict.
+	// Edit calls edit with the annotations, and writes them if they changed. It may call edit again after a conflict.
 	Edit(ctx context.Context, edit func(annotations map[string]string)) error
 }
 
-// These are the annotations of the record.
 const (
 	// spentKey contains the used part of the budget for changes of identity.
 	spentKey = "gpuledger.io/identity-changes"
 	// spentOnConditionsKey contains the used part of the budget for conditions.
 	spentOnConditionsKey = "gpuledger.io/condition-changes"
 	// approvedKey contains the number of changes that are allowed beyond the budget. An administrator sets this number,
-	// and the reconciler counts it down.
+	// and the reconciler subtracts each change from it.
 	approvedKey = "gpuledger.io/approved-changes"
 	// untilKey contains the time at which an approval expires. By default, this is a day after the first approved change.
 	untilKey = "gpuledger.io/approved-changes-until"
@@ -35,13 +33,13 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart is the number of approved changes that are reserved at once. A larger number needs fewer writes of
-	// the record, but a restart loses the reserved changes.
+	// approvalPart is the divisor for reservations: a twentieth of the approved changes is reserved by one write of the
+	// record. A smaller divisor needs fewer writes, but a restart loses the reserved changes.
 	approvalPart = 20
 )
 
-// changes is a budget for changes of Nodes. Its used part is stored in a record, so that neither a restart nor another
-// leader resets the budget. It is safe for concurrent use.
+// changes is a budget for changes of Nodes. The used part of the budget is stored in a record, so that neither a
+// restart nor another leader resets it. It is safe for concurrent use.
 type changes struct {
 	record Record // nil if the budget is kept only in memory
 	key    string // annotation that contains the used part of the budget
@@ -60,8 +58,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether a change of a Node is within the fleet's budget. If it is, take records the change. A change
-// that cannot be recorded must wait.
+// take reports whether a change of a Node is within the fleet's budget, and records the change. A change that cannot be
+// recorded must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +91,7 @@ func (c *changes) takeRecorded(ctx context.Context, node, change string, fleet i
 	return true, nil
 }
 
-// load restores the budget from the record, once per term.
+// load reads the used part of the budget from the record.
 func (c *changes) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -123,7 +121,6 @@ func (c *changes) save(ctx context.Context) error {
 	return nil
 }
 
-// approve reserves a part of the approved changes.
 func (c *changes) approve(ctx context.Context, now time.Time) error {
 	var a approval
 	if err := c.record.Edit(ctx, func(annotations map[string]string) { a = reserve(annotations, now) }); err != nil {
@@ -147,7 +144,6 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// approval is the result of a reservation.
 type approval struct {
 	reserved, left int
 	until          time.Time // time at which the reserved changes expire
@@ -155,7 +151,7 @@ type approval struct {
 	err            error
 }
 
-// reserve subtracts a part of the approved changes from the annotation, and removes an approval that is used up or has
+// reserve subtracts a part of the approved changes from the annotation. It removes an approval that is used up or has
 // expired.
 func reserve(annotations map[string]string, now time.Time) approval {
 	text, approved := annotations[approvedKey]

@@ -14,14 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lease is a record in memory. While err is set, reads and writes fail.
+// lease implements Record. While err is set, Edit fails.
 type lease struct {
 	mu          sync.Mutex
 	annotations map[string]string
 	err         error
 }
 
-// fail makes all further edits return the error.
 func (l *lease) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +42,7 @@ func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
 	return nil
 }
 
-// newFleet creates Nodes with exporters, and runs a term that labels the Nodes.
+// newFleet creates Nodes with exporters, and waits until they are labelled.
 func (w *world) newFleet(size int) []string {
 	w.t.Helper()
 	var nodes []string
@@ -60,8 +59,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly does not change more Nodes than a leader
-// that keeps running. After an hour, the budget must be available again.
+// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly does not change more Nodes than a leader that
+// keeps running, and that the budget is available again after an hour.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -86,7 +85,6 @@ func TestBudgetOutlivesTerms(t *testing.T) {
 	})
 }
 
-// TestApprovedChanges checks that an administrator's approval allows the approved number of changes, but only once.
 func TestApprovedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -113,7 +111,7 @@ func TestApprovedChanges(t *testing.T) {
 	})
 }
 
-// TestApprovalExpires checks that changes that were reserved from an approval, but not used, expire with the approval.
+// Reserved but unused changes must expire with the approval.
 func TestApprovalExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -140,7 +138,6 @@ func TestApprovalExpires(t *testing.T) {
 	})
 }
 
-// TestUnrecordedChanges checks that a change is not written if it cannot be recorded.
 func TestUnrecordedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -16,10 +16,9 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// pageSize is the number of Nodes in one page of a list.
 const pageSize = 500
 
-// Cleanup removes everything that this program ever applied, with any prefix, from every Node. It removes nothing else.
+// Cleanup removes everything that this program ever applied, with any prefix, from every Node. It changes nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {
@@ -45,7 +44,6 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 	return errors.Join(errs...)
 }
 
-// clean removes the labels and annotations of a Node, and its condition.
 func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) error {
 	if slices.ContainsFunc(n.ManagedFields, setsCondition) {
 		none := applycore.Node(n.Name).WithUID(n.UID)
@@ -59,8 +57,8 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 	return apply(ctx, kube, n, nodelabel.Desired{})
 }
 
-// withOurs returns the name, the UID and the fields of each Node that has labels, annotations or a condition from this
-// program. It lists all Nodes before the first write, because the API server continues a list only for a few minutes.
+// withOurs returns the Nodes that have labels, annotations or a condition from this program. It lists all Nodes before
+// the first write, because the API server continues a list only for a few minutes.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestCleanupOfManyNodes checks that a cluster is cleaned even if writing its Nodes takes longer than the API server
-// keeps a list. Nodes without labels from this program must not be written.
+// TestCleanupOfManyNodes checks that all Nodes are cleaned even if this takes longer than the API server keeps a list.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts contains the counters. Every replica exports the counters, and they start at 0 when the program starts. A
-// series exists for each label value from the start, so that Prometheus does not miss the first increase.
+// counts contains the counters, which every replica exports. A series exists for each label value from the start, so
+// that Prometheus does not miss the first increase.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
 	reads, writes, writeFailures *prometheus.CounterVec
@@ -52,20 +52,17 @@ func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collect sends the metrics about the state of the cluster.
 func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 	t.clusterState(now).show(func(m metricID, value float64, labels ...string) {
 		ch <- catalogue[m].Constant(t.counts.descs[m], value, labels...)
 	})
 }
 
-// clusterState is the state of the cluster that the page shows.
 type clusterState struct {
-	expected map[string][]string // reasons by node
-	machines []machineOfNode
-	refused  map[string]validator.State // state of each refused node
-	states   map[validator.State]int
-	// conditions contains the number of exporters in each condition.
+	expected   map[string][]string // reasons by node
+	machines   []machineOfNode
+	refused    map[string]validator.State // state of each refused node
+	states     map[validator.State]int
 	conditions map[string]int
 	held       int
 }
@@ -101,7 +98,6 @@ func (t *term) clusterState(now time.Time) *clusterState {
 	return s
 }
 
-// show calls send for each series with its label names and values.
 func (s *clusterState) show(send func(m metricID, value float64, labels ...string)) {
 	for node, reasons := range s.expected {
 		for _, reason := range reasons {
@@ -123,7 +119,7 @@ func (s *clusterState) show(send func(m metricID, value float64, labels ...strin
 	send(changesHeld, float64(s.held))
 }
 
-// mustShow panics unless a complete state shows every gauge with all its labels.
+// mustShow panics unless every gauge in the catalogue can be shown with all its labels.
 func mustShow() {
 	s := clusterState{
 		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),

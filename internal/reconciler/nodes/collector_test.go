@@ -33,7 +33,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// An exporter on another node served this page.
+// strange is a page that another node's exporter served.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
 // objects returns a Node that has GPUs according to all sources, and the pod of its exporter.
@@ -72,13 +72,11 @@ func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resource
 	return node, pod, slice
 }
 
-// shape contains the properties of a metric that are visible on a page.
 type shape struct {
 	Type, Help string
 	Labels     []string
 }
 
-// TestCatalogueMatchesPage checks that the catalogue and a page contain the same metrics, and lints the page.
 func TestCatalogueMatchesPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strange) }))
 	defer server.Close()

@@ -19,11 +19,10 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// conditionType is the type of the condition that this program sets.
 const conditionType = "GPULedgerHealthy"
 
 const (
-	// healthEvery is the interval between two readings of an exporter's health, unless --resync is shorter.
+	// healthEvery is the interval at which the health of an exporter is read, unless --resync is shorter.
 	healthEvery = time.Minute
 	// healthAge is the age at which the health of a Node becomes unknown.
 	healthAge = 5 * time.Minute
@@ -31,15 +30,14 @@ const (
 	maxMessage = 1024
 )
 
-// condition contains the parts of a Node's condition that are compared. While these parts are equal, the condition is
-// not written.
+// condition contains the parts of a Node's condition that are compared. If they are unchanged, nothing is written.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string
 }
 
-// conditionOf returns this program's condition on a Node and the time at which the status of the condition last
-// changed. It returns zero values if the Node does not have the condition.
+// conditionOf returns this program's condition on a Node and the time at which its status last changed, or zero values
+// if there is no such condition.
 func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -49,11 +47,11 @@ func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	return condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime
 }
 
-// unread is the condition for a Node without a responding exporter.
+// unread is the condition of a Node without a responding exporter.
 var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
 
-// newCondition returns the condition for a health page. The condition contains no counts or times, so that an unchanged
-// state is not written again.
+// newCondition returns the condition for a health page. Counts and times are omitted, so that an unchanged state is not
+// written again.
 func newCondition(p *health.Page) condition {
 	c := condition{corev1.ConditionTrue, "OK", "no GPU of this node needs a reset or a return"}
 	switch p.Advice {
@@ -90,7 +88,7 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions tracks the conditions of Nodes. A nil *conditions tracks no Nodes.
+// conditions contains the state of all Nodes whose condition is written. If conditions are disabled, it is nil.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	changes *changes // budget for Nodes that become unhealthy
@@ -108,7 +106,6 @@ func newConditions(record Record, log *slog.Logger) *conditions {
 	}
 }
 
-// follow starts to track a Node. It queues the Node at the first call.
 func (c *conditions) follow(node string) {
 	if c == nil {
 		return
@@ -121,7 +118,6 @@ func (c *conditions) follow(node string) {
 	}
 }
 
-// forget drops a deleted Node.
 func (c *conditions) forget(node string) {
 	if c == nil {
 		return
@@ -132,7 +128,6 @@ func (c *conditions) forget(node string) {
 	delete(c.waiting, node)
 }
 
-// age returns the time since the last reading of a Node. If read is set, it first records a reading.
 func (c *conditions) age(node string, read bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +137,7 @@ func (c *conditions) age(node string, read bool) time.Duration {
 	return time.Since(c.followed[node])
 }
 
-// waits records whether a Node waits for the budget. It reports whether the Node has begun to wait.
+// waits records whether a Node waits for the budget. It returns true if the Node has just begun to wait.
 func (c *conditions) waits(node string, waiting bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +148,7 @@ func (c *conditions) waits(node string, waiting bool) bool {
 	return waiting && !was
 }
 
-// syncCondition reads the health of a Node, and writes the Node's condition if the condition has changed. It returns
-// false if the write failed.
+// syncCondition returns false if the write failed.
 func (t *term) syncCondition(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -170,8 +164,8 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 }
 
 // wantCondition returns the condition that a Node should have, according to the first exporter that responds. If no
-// exporter responds, the present condition is kept for a while. A Node without the condition gets the condition only
-// after an exporter has responded.
+// exporter responds, the present condition is kept for the time healthAge. A Node gets its first condition only after
+// an exporter has responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
 		return n.condition
@@ -195,7 +189,7 @@ func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	return unread
 }
 
-// writeCondition writes a condition, if the budget allows another unhealthy Node.
+// writeCondition writes a condition if the budget allows another unhealthy Node.
 func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool {
 	worse := want.status == corev1.ConditionFalse && n.condition.status != corev1.ConditionFalse
 	if worse && !t.conditions.changes.take(ctx, n.Name, want.reason, t.fleet.size(), time.Now()) {
@@ -210,7 +204,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 		return true
 	}
 	if t.writeRate.Wait(ctx) != nil {
-		return true // the term ends
+		return true // the context ended
 	}
 	now := metav1.Now()
 	since := n.conditionSince
@@ -222,7 +216,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	node := applycore.Node(n.Name).WithUID(n.UID).WithStatus(applycore.NodeStatus().WithConditions(c))
 	_, err := t.kube.CoreV1().Nodes().ApplyStatus(ctx, node, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	if err != nil && ctx.Err() != nil {
-		return true // the term ends
+		return true // the context ended
 	}
 	if err == nil {
 		t.announce(n, want)
@@ -230,7 +224,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	return t.result(err, n.Name, kindCondition)
 }
 
-// announce writes an Event about a changed condition. It writes no Event for a Node that is healthy from the start.
+// announce writes no Event for a Node that is healthy from the start.
 func (t *term) announce(n *node, c condition) {
 	kind := corev1.EventTypeNormal
 	switch {

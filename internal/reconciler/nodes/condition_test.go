@@ -21,7 +21,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// condition returns this program's condition on a Node, or nil if the Node does not have it.
 func (w *world) condition(node string) *corev1.NodeCondition {
 	w.t.Helper()
 	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
@@ -43,8 +42,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition checks the condition of a Node when its board fails, when the board is reset, and when the exporter
-// stops responding. While nothing changes, the Node must not be written. At the end, cleanup must remove the condition.
+// TestCondition checks the condition when a board fails, when it is reset, and when the exporter stops responding.
+// While nothing changes, the Node must not be written.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -103,8 +102,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that one Event is written for each change of a Node's condition. No Event may be
-// written for a Node that was always healthy, for a Node that waits for the budget, or after a failed write.
+// TestConditionEvents checks that each change of a Node's condition causes one Event, except for a Node that was always
+// healthy, a Node that waits for the budget, and a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,8 +161,7 @@ func TestConditionEvents(t *testing.T) {
 	})
 }
 
-// TestConditionBudget checks that a whole fleet cannot become unhealthy within a short time: at most ten Nodes per hour
-// may be marked unhealthy, even after a change of leader.
+// TestConditionBudget checks that at most ten Nodes per hour become unhealthy, even after a change of leader.
 func TestConditionBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -201,8 +199,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that, without the flag, conditions are neither written nor tracked, and that a dry run writes
-// no condition.
+// TestConditionOff checks that conditions are not even tracked without the flag, and that a dry run writes no
+// condition.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +218,6 @@ func TestConditionOff(t *testing.T) {
 	}
 }
 
-// TestConditionMessage checks that a message is not too long, is printable, and contains no counts.
 func TestConditionMessage(t *testing.T) {
 	var p health.Page
 	p.Advice = health.Return

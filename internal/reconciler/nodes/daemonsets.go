@@ -15,17 +15,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// daemonSets holds the UIDs of those listed DaemonSets that exist. A user can write any owner reference into a pod, so
-// a pod counts as an exporter only if its owner reference contains the UID of a listed DaemonSet. daemonSets is safe
-// for concurrent use.
+// daemonSets contains the UIDs of the listed DaemonSets. A user can write any owner reference into a pod, so a pod
+// counts as an exporter only if its owner reference contains one of these UIDs. daemonSets is safe for concurrent use.
 type daemonSets struct {
 	informers []cache.SharedIndexInformer // one informer for each listed DaemonSet
 	log       *slog.Logger
 
 	mu sync.Mutex
-	// uids contains the UIDs by name. The UID is empty if the DaemonSet does not exist.
+	// uids contains the UID of each listed DaemonSet, or an empty UID if it does not exist.
 	uids map[exporter.DaemonSet]types.UID
-	// reported is set after the missing DaemonSets have been logged. Later changes are logged when they happen.
+	// reported is set after the first list, when all missing DaemonSets were logged. Later changes are logged when they
+	// happen.
 	reported bool
 }
 
@@ -41,7 +41,6 @@ func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watc
 	return d
 }
 
-// trimDaemonSet reduces a DaemonSet to its name and UID.
 func trimDaemonSet(obj any) (any, error) {
 	from, ok := obj.(*appsv1.DaemonSet)
 	if !ok {
@@ -52,7 +51,7 @@ func trimDaemonSet(obj any) (any, error) {
 	}}, nil
 }
 
-// owns reports whether the DaemonSet that a target names exists, and whether its UID equals the UID in the target.
+// owns reports whether the target's DaemonSet exists and has the UID in the target.
 func (d *daemonSets) owns(t exporter.Target) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +59,7 @@ func (d *daemonSets) owns(t exporter.Target) bool {
 	return uid != "" && uid == t.DaemonSetUID
 }
 
-// set stores the UID of a DaemonSet, or an empty UID if the DaemonSet was deleted. It reports whether the UID changed.
+// set stores the UID of a DaemonSet, or an empty UID after its deletion. It reports whether the UID changed.
 func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,8 +77,7 @@ func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	return true
 }
 
-// reportMissing logs each DaemonSet that --exporter.daemonsets names but that does not exist. It is called after the
-// API server has listed the DaemonSets for the first time.
+// reportMissing logs the DaemonSets in --exporter.daemonsets that do not exist. It is called after the first list.
 func (d *daemonSets) reportMissing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

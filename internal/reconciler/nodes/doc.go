@@ -1,10 +1,9 @@
-// Package nodes labels each Node with the identity of the Node's GPUs. The exporter on the Node reports this identity.
+// Package nodes labels each Node with the identity of its GPUs, which the exporter on the Node reports.
 //
-// A term has two work queues. The first queue contains exporters that must be read. An exporter must be read for
-// one of three reasons: it became ready or restarted, its last reading must be confirmed, or a periodic check is
-// due. The second queue contains Nodes. Each Node in this queue must be compared with its desired state. A Node is
-// queued after its exporter was read, and after the Node changed. For a Node in the desired state, no request is
-// sent.
+// The leader has two work queues. The first queue contains exporters that must be read: because they became ready or
+// restarted, because a second reading must confirm the first, or because a periodic check is due. The second queue
+// contains Nodes that must be compared with their desired state, because their exporter was read or because they
+// changed. A Node in the desired state is not written.
 //
 // Nodes are written by server-side apply with the Node's UID. Such a write cannot create a Node and does not change
 // fields of other managers.

@@ -9,24 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod of an exporter does not prove that the pod's Node has a GPU, because a user of the exporters' namespace can
-// create such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
+// The pod of an exporter does not prove that its Node has a GPU, because a user of the exporters' namespace can create
+// such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
 // administrators.
 
-// gpuVendors contains the prefixes of extended resources for GPUs. The prefixes match all resources of the device
-// plugins, including renamed resources, shared resources, and resources for MIG instances. While a plugin is down, its
-// resources remain with the amount 0.
+// gpuVendors contains the prefixes of extended resources for GPUs, including renamed and shared resources and MIG
+// instances. While a device plugin is down, its resources stay in the Node with the quantity 0.
 var gpuVendors = []string{"nvidia.com/", "amd.com/"}
 
-// isGPUResource reports whether an extended resource stands for GPUs. This is the case if the name matches the pattern,
-// has the prefix of a vendor, or contains "gpu", as in volcano.sh/vgpu-number.
+// isGPUResource accepts the configured names, the prefixes of vendors, and names that contain "gpu", such as
+// volcano.sh/vgpu-number.
 func (o *Options) isGPUResource(name string) bool {
 	return o.Resources.MatchString(name) || strings.Contains(name, "gpu") ||
 		slices.ContainsFunc(gpuVendors, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// gpuLabels contains the labels with which the shipped DaemonSets select Nodes with GPUs. An empty value matches any
-// value. GPU Operator, feature discovery, cloud providers and AMD's labeller set these labels.
+// gpuLabels contains the labels with which the shipped DaemonSets select Nodes with GPUs. They are set by GPU Operator,
+// feature discovery, cloud providers and AMD's labeller. An empty value matches any value.
 var gpuLabels = map[string]string{
 	"nvidia.com/gpu.present":                           "true",
 	"feature.node.kubernetes.io/pci-10de.present":      "true",
@@ -45,7 +44,6 @@ var gpuLabels = map[string]string{
 	"accelerator":                                      "nvidia",
 }
 
-// showsGPU reports whether the resources or labels of a Node show a GPU.
 func (o *Options) showsGPU(n *corev1.Node) bool {
 	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
 		for name := range list {
@@ -64,8 +62,8 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled. A Node may be labelled if it was labelled before, or if there is
-// evidence of a GPU other than the Node's exporter.
+// hasGPU reports whether a Node may be labelled: because it was labelled before, or because something other than its
+// exporter shows a GPU.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -76,12 +74,12 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// If a Node has an exporter but no known GPU, the exporter is rejected after the time settleIn. On a new Node, the
-// device plugin, the DRA driver and feature discovery start at the same time as the exporter, and need this time.
+// settleIn is the time after which the exporter of a Node without a known GPU is rejected. On a new Node, the device
+// plugin, the DRA driver and feature discovery start at the same time as the exporter.
 const settleIn = 2 * time.Minute
 
-// ignored contains each Node that has an exporter but no known GPU, with the time of the first reading of the exporter.
-// It is safe for concurrent use.
+// ignored contains the Nodes that have an exporter but no known GPU, with the time at which the exporter was first to
+// be read. It is safe for concurrent use.
 type ignored struct {
 	mu    sync.Mutex
 	since map[string]time.Time
@@ -89,7 +87,7 @@ type ignored struct {
 
 func newIgnored() *ignored { return &ignored{since: make(map[string]time.Time)} }
 
-// add ignores a Node, and returns the time at which the Node was first ignored.
+// add returns the time at which the Node was first added.
 func (i *ignored) add(name string, now time.Time) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -99,7 +97,7 @@ func (i *ignored) add(name string, now time.Time) time.Time {
 	return i.since[name]
 }
 
-// remove stops ignoring a Node, and reports whether the Node was ignored.
+// remove reports whether the Node was ignored.
 func (i *ignored) remove(name string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -108,7 +106,7 @@ func (i *ignored) remove(name string) bool {
 	return was
 }
 
-// admit queues the exporters of an ignored Node when the Node has a known GPU.
+// admit queues the exporters of an ignored Node as soon as a GPU of the Node is known.
 func (t *term) admit(name string) {
 	n := t.node(name)
 	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {

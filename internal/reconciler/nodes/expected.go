@@ -15,19 +15,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// These are the reasons why a Node should have an exporter.
 const (
 	reasonAllocatable   = "allocatable"
 	reasonResourceSlice = "resource_slice"
 	reasonLabel         = "label"
 )
 
-// gpuDrivers contains the names of the GPU drivers of NVIDIA, AMD and HAMi for DRA.
+// gpuDrivers contains the DRA drivers for GPUs of NVIDIA, AMD and HAMi.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
-// expected returns the reasons why a Node should have an exporter. It combines three sources, because none of them is
-// always present. The amount of the device plugin's resources is 0 while the plugin is down. ResourceSlices exist only
-// with DRA. Labels exist only if a program or an administrator sets them.
+// expected returns the reasons why a Node should have an exporter. Each of the three sources may be missing: the
+// resources of a device plugin have the quantity 0 while the plugin is down, ResourceSlices exist only with DRA, and
+// labels exist only if a program or an administrator sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {
@@ -46,7 +45,7 @@ func (t *term) expected(n *node) []string {
 	return reasons
 }
 
-// resourceSlices counts the ResourceSlices that offer GPUs on each Node.
+// resourceSlices counts the GPU ResourceSlices of each Node.
 type resourceSlices struct {
 	informer cache.SharedIndexInformer
 	// first is called for a Node that gets its first slice.
@@ -56,8 +55,8 @@ type resourceSlices struct {
 	nodes map[string]int
 }
 
-// followSlices waits until the API server serves resource.k8s.io/v1, which is not enabled by
-// default before Kubernetes 1.34. It then counts slices until the context ends.
+// followSlices waits until the API server serves resource.k8s.io/v1, which is not enabled by default before Kubernetes
+// 1.34.
 func (t *term) followSlices(ctx context.Context) error {
 	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil
@@ -92,7 +91,6 @@ func (t *term) newSlices() (*resourceSlices, error) {
 	return s, err
 }
 
-// trimSlice reduces a ResourceSlice to its node name and driver.
 func trimSlice(obj any) (any, error) {
 	s, ok := obj.(*resourcev1.ResourceSlice)
 	if !ok {

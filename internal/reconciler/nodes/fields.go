@@ -13,27 +13,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// manager is this program's name in the managedFields of Nodes.
 const manager = "gpuledger"
 
-// node contains the parts of a Node that are kept in memory. There may be thousands of Nodes, so other parts are
-// dropped and common strings are interned.
+// node contains the parts of a Node that are kept in memory. Common strings are interned, because there may be
+// thousands of Nodes.
 type node struct {
-	// ObjectMeta contains the name, the UID and the resource version. It also contains each label and annotation that
-	// either belongs to this program or is configured.
+	// ObjectMeta contains the name, the UID, the resource version, and the labels and annotations that are configured
+	// or belong to this program.
 	metav1.ObjectMeta
 	owned      keys
-	legacy     bool // the Node has fields of a manager that this program replaces
-	gpus       bool // the Node has GPUs among its allocatable resources
-	showsGPU   bool // the Node has a resource or label of a GPU
+	legacy     bool // whether the Node has fields of a manager that this program replaces
+	gpus       bool // whether the Node has GPUs among its allocatable resources
+	showsGPU   bool // whether the Node has a resource or label of a GPU
 	providerID string
 	systemUUID string
-	// condition is the condition that this program set. It is zero if the Node does not have it.
+	// condition is the condition that this program set, or zero.
 	condition      condition
 	conditionSince metav1.Time
 }
 
-// keep reduces a Node to a node.
 func (o *Options) keep(obj any) (any, error) {
 	from, ok := obj.(*corev1.Node)
 	if !ok {
@@ -59,7 +57,6 @@ func (o *Options) keep(obj any) (any, error) {
 	return n, nil
 }
 
-// filter returns a new map with the kept entries, because a map does not release memory when entries are deleted.
 func filter(from map[string]string, keep func(key, value string) bool) map[string]string {
 	to := make(map[string]string)
 	for key, value := range from {
@@ -73,14 +70,12 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	return to
 }
 
-// longValue is the minimum length of values for which interning saves memory; labels are shorter.
+// longValue is the length above which values are interned. Labels are not longer.
 const longValue = 63
 
-// shared returns the interned copy of a string.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// ourKey reports whether a key has one of our prefixes. It compares the slash too, so gpuid.github.community does not
-// match.
+// ourKey compares the slash too, so that gpuid.github.community does not match.
 func (o *Options) ourKey(key string) bool {
 	return strings.HasPrefix(key, o.Rules.Prefix+"/") || key == o.Rules.InventoryKey()
 }
@@ -89,23 +84,21 @@ func isOurs(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
-// setsCondition reports whether the fields include our condition.
 func setsCondition(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(conditionType))
 }
 
-// takesOver reports whether the fields belong to the manager that we replace.
 func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 	return o.Rules.Scheme == nodelabel.GPUID && o.TakeOver != "" && e.Manager == o.TakeOver &&
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// keys contains the names of the labels and annotations that we own on a Node.
+// keys contains the labels and annotations of a Node that this program owns.
 type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
-// ownedBy returns the keys that we own according to a Node's managedFields. It ignores an entry that is unreadable,
+// ownedBy returns the keys that this program owns according to a Node's managedFields. An unreadable entry is ignored,
 // because this causes at most one unnecessary write.
 func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	var k keys
@@ -128,7 +121,7 @@ func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	return k
 }
 
-// names returns the names from entries of the form "f:name". It skips the dot, which stands for the map itself.
+// names returns the names of fields, which are stored as "f:name". It skips ".", which stands for the map itself.
 func names(fields map[string]struct{}) []string {
 	list := make([]string, 0, len(fields))
 	for key := range fields {
@@ -139,8 +132,7 @@ func names(fields map[string]struct{}) []string {
 	return list
 }
 
-// matches reports whether our manager owns exactly the desired labels and annotations of a Node, and whether they have
-// the desired values.
+// matches reports whether this program owns exactly the desired labels and annotations, with the desired values.
 func (n *node) matches(want nodelabel.Desired) bool {
 	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }

@@ -73,7 +73,6 @@ func TestBears(t *testing.T) {
 	}
 }
 
-// kept returns the parts of a Node that the reconciler keeps in memory with the label scheme gpuledger.
 func kept(t *testing.T, n *corev1.Node) *node {
 	t.Helper()
 	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)
@@ -83,7 +82,6 @@ func kept(t *testing.T, n *corev1.Node) *node {
 	return obj.(*node)
 }
 
-// TestKeep checks that the reconciler keeps only the fields of a Node that it uses.
 func TestKeep(t *testing.T) {
 	status := ours(`{"f:status":{}}`)
 	status.Subresource = "status"
@@ -125,8 +123,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestTakesOver checks that, in the scheme gpuid, exactly the fields of gpuid's field manager are taken over, and that
-// exactly the keys with our prefixes count as our own.
+// TestTakesOver checks that exactly the fields of gpuid's field manager are taken over, and that exactly the keys with
+// this program's prefixes are its own.
 func TestTakesOver(t *testing.T) {
 	o := testOptions(nodelabel.GPUID, "gpuid.github.com")
 	if !o.takesOver(entry("gpuid", "Update", `{}`)) || o.takesOver(entry("gpuid", "Apply", `{}`)) || o.takesOver(entry("gpuidx", "Update", `{}`)) {

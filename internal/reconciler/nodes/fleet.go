@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters, and the time at which each Node without an exporter lost its last exporter.
+// fleet contains the exporters.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
-	// disowned contains the pods that name a listed DaemonSet as their owner, but with another UID.
+	// disowned contains pods whose owner reference has the name of a listed DaemonSet but another UID.
 	disowned map[cache.ObjectName]struct{}
 	nodes    map[string]map[cache.ObjectName]struct{} // exporters on each Node
 	lost     map[string]time.Time
 	began    time.Time
 
-	// unread contains the exporters that existed at the start of the term and have not been read yet. swept is closed when
-	// unread is empty.
+	// unread contains the exporters that existed at the last call of sweep and have not been read yet. swept is closed
+	// when unread is empty.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// read contains the exporters to which a request was sent since they last started. failing contains the exporters for
-	// which the last request failed.
+	// read contains the exporters to which a request was sent since they last started. failing contains the exporters
+	// whose last request failed.
 	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }
@@ -38,8 +38,7 @@ func newFleet() *fleet {
 	}
 }
 
-// put adds or replaces an exporter. It reports whether the exporter must be read. An exporter must be read if it became
-// ready or restarted.
+// put adds or replaces an exporter. It returns true if the exporter must be read, because it became ready or restarted.
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +63,7 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	return false
 }
 
-// remove removes an exporter. It returns the exporter's Node, and whether it was the last exporter
-// on that Node.
+// remove returns the exporter's Node, and whether the exporter was the last exporter on the Node.
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +77,6 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	return t.Node, len(f.nodes[t.Node]) == 0
 }
 
-// disown records a pod that names a listed DaemonSet as its owner, although the DaemonSet does not own the pod.
 func (f *fleet) disown(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +105,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter. If the Node has no exporter, has also returns the time at which the
-// Node lost its last exporter. If the Node has had no exporter in this term, this is the start of the term.
+// has reports whether a Node has an exporter. If not, it also returns the time at which the Node lost its last
+// exporter, or the time at which this replica became the leader if there was no exporter since.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +125,7 @@ func (f *fleet) forget(node string) {
 	delete(f.lost, node)
 }
 
-// sweep returns a channel that is closed when every exporter that is present now has been read once.
+// sweep returns a channel that is closed when every present exporter has been read once.
 func (f *fleet) sweep() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +142,7 @@ func (f *fleet) sweep() <-chan struct{} {
 	return f.swept
 }
 
-// tried records the result of a reading. It reports whether the exporter began to fail or to respond again.
+// tried records the result of a request. It returns true if the exporter has just begun to fail or to respond again.
 func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +160,7 @@ func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	return failed != (err != nil)
 }
 
-// skipped records that an exporter will not be read.
+// skipped records that an exporter is not read.
 func (f *fleet) skipped(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,14 +184,13 @@ func (f *fleet) withExporter() []string {
 	return slices.Collect(maps.Keys(f.nodes))
 }
 
-// size returns the number of Nodes that have an exporter.
+// size returns the number of Nodes with an exporter.
 func (f *fleet) size() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.nodes)
 }
 
-// These are the conditions of an exporter.
 const (
 	conditionAnswering = "answering"
 	conditionFailing   = "failing"
@@ -203,7 +199,6 @@ const (
 	conditionNotOwned  = "not_owned"
 )
 
-// census counts the exporters by condition.
 func (f *fleet) census() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -42,8 +42,7 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost checks from which time a Node counts as a Node without an exporter. If it lost the exporter before the
-// term, this is the start of the term.
+// TestFleetLost checks the time since which a Node has no exporter. It is never before the creation of the fleet.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -76,7 +75,6 @@ func TestFleetLost(t *testing.T) {
 	})
 }
 
-// TestFleetSweep checks that the sweep ends when every ready exporter has been read or deleted.
 func TestFleetSweep(t *testing.T) {
 	done := func(c <-chan struct{}) bool {
 		select {
@@ -117,8 +115,7 @@ func TestFleetSweep(t *testing.T) {
 	}
 }
 
-// TestCensus checks that an exporter counts as answering only after it was read. After a restart, it must be read
-// again.
+// TestCensus checks that an exporter counts as answering only after it was read since its last start.
 func TestCensus(t *testing.T) {
 	f := newFleet()
 	ready := exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}

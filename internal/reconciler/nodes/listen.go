@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// listen starts to handle events of pods and Nodes, and returns the sync functions of the handlers.
+// listen returns functions that report whether the first lists were handled.
 func (t *term) listen() ([]cache.InformerSynced, error) {
 	var delivered []cache.InformerSynced
 	for _, informer := range t.pods {
@@ -73,15 +73,14 @@ func replaced(old, obj any) bool {
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone removes a Node immediately, so that the old Node's identity is not written to a new Node with the same name.
+// nodeGone removes a Node immediately, so that its identity is not written to a new Node with the same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.forget(name.Name)
 	}
 }
 
-// nodeRegistered queues the exporters of a new Node. Usually, a new Node has no exporter yet, but a Node that registers
-// again may still have its old pod.
+// nodeRegistered queues the exporters of a new Node. A Node that registers again may still have its old exporter pod.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -90,14 +89,13 @@ func (t *term) nodeRegistered(obj any) {
 	t.readNode(name.Name)
 }
 
-// readNode queues the exporters of a Node.
 func (t *term) readNode(node string) {
 	for _, name := range t.fleet.on(node) {
 		t.readSoon(name)
 	}
 }
 
-// readSoon queues an exporter without the delay that earlier failures caused.
+// readSoon queues an exporter without the backoff of earlier failures.
 func (t *term) readSoon(name cache.ObjectName) {
 	t.reads.Forget(name)
 	t.reads.Add(name)
@@ -117,7 +115,7 @@ func (t *term) podGone(obj any) {
 	}
 }
 
-// follow queues an exporter when it becomes ready or restarts. It ignores pods that no listed DaemonSet owns.
+// follow queues an exporter that became ready or restarted. Pods that no listed DaemonSet owns are ignored.
 func (t *term) follow(obj any) {
 	pod, ok := obj.(*exporter.Pod)
 	if !ok {
@@ -148,8 +146,7 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll checks every pod again. followAll holds the lock, so that no pod is added or deleted while followAll goes
-// through the list.
+// followAll checks every pod again. The lock prevents that a pod is added or deleted during the loop.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()
@@ -160,7 +157,6 @@ func (t *term) followAll() {
 	}
 }
 
-// gone removes an exporter, and queues the Node that lost the exporter.
 func (t *term) gone(exporter cache.ObjectName) {
 	node, last := t.fleet.remove(exporter, time.Now())
 	t.validator.ForgetExporter(node, exporter.String())

@@ -15,8 +15,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// TestTermEndsAtOnce checks a term whose context ends before the term has begun. It must return no error, because an
-// error would end the program.
+// TestTermEndsAtOnce checks that a context that ends early causes no error, because an error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -33,8 +32,8 @@ func TestTermEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists, and only if its owner reference
-// contains the DaemonSet's UID.
+// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists with the UID in the owner
+// reference.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -73,8 +72,8 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain checks a Node that registers again. It must immediately get the labels of its present machine,
-// even if its exporter still has the same pod.
+// TestRegisteredAgain checks that a Node that registers again gets the labels of its present machine at once, even if
+// its exporter still has the same pod.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {

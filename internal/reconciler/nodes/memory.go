@@ -10,16 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// These are the minimum and the maximum interval between two ineffective writes of a Node. If a client reverts our
-// labels repeatedly, the interval grows up to the maximum. After a Node has been correct for the maximum interval, the
-// interval is reset to the minimum.
+// apart and apartMax are the first and the longest interval between writes of a Node that another client reverts. After
+// the Node has been correct for apartMax, the interval is apart again.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node that are not delayed. After these writes, the delays
-// increase. It is large enough for a person who edits a few labels one after the other.
+// freeAttempts is the number of ineffective writes of a Node before the delays begin. It leaves room for a person who
+// edits a few labels one after the other.
 const freeAttempts = 5
 
-// memory records the writes of a term, and what was logged about them. It is safe for concurrent use.
+// memory records the last writes of Nodes and their results. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
@@ -32,7 +31,7 @@ func newMemory() *memory {
 }
 
 type remembered struct {
-	// uid and version identify the Node before the last write. want is the state that was written.
+	// uid and version identify the Node before the last write. want is the written state.
 	uid     types.UID
 	version string
 	want    nodelabel.Desired
@@ -40,12 +39,11 @@ type remembered struct {
 	// ineffective counts the writes since the Node was last correct. failed counts the failed writes since the last
 	// success.
 	ineffective, failed int
-	// since is the time at which the Node became correct after the last write. It is zero while the Node is not
-	// correct.
+	// since is the time at which the Node became correct after the last write, or zero while it is not correct.
 	since time.Time
-	// identity is the content of the Node's annotation when the Node was last correct.
+	// identity is the inventory annotation of the Node when it was last correct.
 	identity string
-	// failure is the reason why the last write failed. It is empty if the write succeeded.
+	// failure is the reason why the last write failed, or empty.
 	failure string
 	finding validator.Finding
 }
@@ -59,8 +57,8 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news reports whether a write must be made. A write is omitted if it only repeats a write in flight. news also returns
-// the time for which the write must wait.
+// news returns false for a write that repeats a write whose update event has not arrived yet. It also returns the time
+// for which a write must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +74,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed records a failed write. The next write is then delayed in the same way as after a foreign change.
+// missed records a failed write. The next write is delayed as if another client had reverted it.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +83,7 @@ func (m *memory) missed(n *node, now time.Time) {
 	r.failed++
 }
 
-// write records a write, and reports whether it differs from the last write.
+// write records a write. It returns true if the written state is new.
 func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +98,7 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, and records the current identity of the Node. A Node may be correct only
-// briefly after each write, if another client reverts our writes.
+// right records that a Node is correct. If another client reverts each write, a Node is correct only for a short time.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +116,8 @@ func (m *memory) lastIdentity(name string) string {
 	return m.node(name).identity
 }
 
-// note records the finding about a Node's inventory. It reports whether the inventory has just been refused or has
-// just been accepted again. It also returns the other Node that the previous finding named.
+// note records the finding about a Node's inventory. It returns true if the inventory has just been refused or accepted
+// again. It also returns the other Node in the previous finding.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,9 +127,8 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing records the reason why the last write of a Node failed. The reason is empty if the write succeeded.
-// failing reports whether the result must be logged. The result must be logged for the first Node with this reason,
-// and when writes no longer fail for any Node.
+// failing records the reason why the last write of a Node failed, or an empty reason after a success. It returns true
+// if the result must be logged: for the first Node with this reason, and when writes no longer fail for any Node.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +167,7 @@ type set struct {
 
 func newSet() *set { return &set{names: make(map[string]struct{})} }
 
-// add adds a name, and reports whether it is new.
+// add reports whether the name is new.
 func (s *set) add(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

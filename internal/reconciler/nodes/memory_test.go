@@ -20,8 +20,8 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews checks that a write is not repeated before its update event has arrived. A write to another Node, or with
-// other content, must be immediate.
+// TestNews checks that a write is not repeated before its update event has arrived, and that a different write is
+// immediate.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -112,8 +112,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// TestMissed checks that updates of a Node do not shorten the delay after a failed write. A new Node with the same name
-// must have no delay.
+// TestMissed checks that updates of a Node do not shorten the delay after a failed write, and that a new Node with the
+// same name has no delay.
 func TestMissed(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -133,8 +133,6 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFailing checks that each reason is logged once for all Nodes, and that the end of the failures is logged when
-// writes no longer fail for any Node.
 func TestFailing(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
@@ -219,8 +217,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown checks the kind of write for a Node that has our labels but no annotation, because the labels were
-// taken over, or because the annotation was removed or edited.
+// The annotation is missing because the labels were taken over, or because it was removed or edited.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

@@ -19,7 +19,7 @@ import (
 // Cluster contains the clients and informers for Nodes and pods. The informers hold pods in the form that [Nodes.Keep]
 // returns. The caller runs the informers.
 type Cluster struct {
-	// Watches is used to list and watch, and Kube is used for all other requests.
+	// Watches lists and watches, and Kube makes all other requests.
 	Watches, Kube kubernetes.Interface
 	Pods          []cache.SharedIndexInformer
 	// Record stores the change budget. If it is nil, the budget is kept in memory.
@@ -28,8 +28,8 @@ type Cluster struct {
 	Failures *watch.Failures
 }
 
-// Nodes labels Nodes. It is a [prometheus.Collector] that always exports its counters. While Run runs, it also exports
-// the state of the cluster.
+// Nodes labels Nodes. It is a [prometheus.Collector] that always exports its counters, and exports the state of the
+// cluster only while Run runs.
 type Nodes struct {
 	opts   Options
 	log    *slog.Logger
@@ -45,12 +45,12 @@ func New(opts Options, log *slog.Logger) *Nodes {
 // Keep reduces a pod to the part that is kept in memory.
 func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Run keeps the labels correct until the context ends. It may be called again after it has returned. Each call starts
+// Run keeps the labels correct until the context ends. It may be called again after it has returned, and then starts
 // without state.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	client := n.client(ctx)
 	if client == nil {
-		return nil // the term has ended
+		return nil // the context ended
 	}
 	t, err := newTerm(n.opts, c, client, n.counts, n.log)
 	if err != nil {
@@ -61,11 +61,10 @@ func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	return t.run(ctx)
 }
 
-// clientAgain is the interval between two attempts to read the files for the exporter client.
 const clientAgain = 10 * time.Second
 
-// client waits until the exporter client can be created. It returns nil if the context ends earlier. A missing
-// certificate may be mounted late.
+// client waits until the exporter client can be created, because a certificate may be mounted late. It returns nil if
+// the context ends first.
 func (n *Nodes) client(ctx context.Context) *exporter.Client {
 	logged := ""
 	for {

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// TestLateCertificate checks that the program waits for a missing certificate file instead of exiting.
 func TestLateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	synctest.Test(t, func(t *testing.T) {

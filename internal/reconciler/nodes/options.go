@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// Options configures the labels.
+// Options configures [Nodes].
 type Options struct {
 	Exporters exporter.Options
 	Rules     nodelabel.Rules
@@ -21,25 +21,25 @@ type Options struct {
 	Resources *regexp.Regexp
 	// Expected contains the labels of Nodes that should have an exporter, in the form key=value.
 	Expected cli.List
-	// Listed reports whether the expected inventory contains a board for a Node. It is nil if there is no expected
+	// Listed reports whether the expected inventory contains a board for a Node. It is nil without an expected
 	// inventory.
 	Listed func(node string) bool
 
 	Resync time.Duration
-	// A change of labels requires two equal readings. Confirm is the interval between these readings.
+	// Confirm is the interval between the two equal readings that a change of labels requires.
 	Confirm time.Duration
-	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, the labels remain as
-	// long as the Node exists.
+	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, they remain as long
+	// as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate limit the requests to exporters. Writes limits the writes of Nodes. Rate and Writes are numbers
-	// per second.
+	// Concurrency and Rate limit the requests to exporters. Writes limits the writes of Nodes. Rate and Writes are per
+	// second.
 	Concurrency int
 	Rate        float64
 	Writes      float64
-	// TakeOver is the field manager of the labels that are taken over with the scheme gpuid.
+	// TakeOver is the field manager whose labels are taken over with the scheme gpuid.
 	TakeOver string
 	DryRun   bool
-	// If Condition is set, the reconciler writes the condition GPULedgerHealthy of Nodes.
+	// Condition enables the Node condition GPULedgerHealthy.
 	Condition bool
 }
 
@@ -63,8 +63,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 
-// Validate makes the checks that the flag package cannot make, and sets defaults that depend on
-// other flags.
+// Validate makes the checks that the flag package cannot make, and sets defaults that depend on other flags.
 func (o *Options) Validate() error {
 	if o.Rules.Prefix == "" {
 		o.Rules.Prefix = nodelabel.OwnPrefix

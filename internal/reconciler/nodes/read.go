@@ -17,17 +17,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, the
-// request counts as late, and its lane is released for the next request. Hanging requests therefore do not occupy
-// lanes. Together, the lanes can start as many requests as the rate allows. Each request ends after the exporter
-// timeout at the latest. Therefore the number of late requests never exceeds the capacity of the channel late.
+// lanes limits how many items of a queue are processed at the same time. A request that takes longer than prompt is
+// late and releases its lane, so that hanging requests do not occupy all lanes. The lanes can still start as many
+// requests as the rate allows. Each request ends after the exporter timeout, so the channel late has room for all late
+// requests.
 type lanes struct {
 	number int
 	prompt time.Duration
 	late   chan struct{}
 }
 
-// minPrompt is the minimum for prompt. It is long enough for an exporter in the same network.
 const minPrompt = 10 * time.Millisecond
 
 func newLanes(o *Options) *lanes {
@@ -38,7 +37,6 @@ func newLanes(o *Options) *lanes {
 	}
 }
 
-// occupy waits until a request is done, or until it is late and there is room among the late requests.
 func (l *lanes) occupy(done <-chan struct{}) {
 	select {
 	case <-done:
@@ -55,7 +53,6 @@ func (l *lanes) occupy(done <-chan struct{}) {
 	}
 }
 
-// inLanes processes the items of a queue in lanes until the queue is shut down.
 func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	var running sync.WaitGroup
 	start := func(item T) {
@@ -76,13 +73,11 @@ func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedR
 	running.Wait()
 }
 
-// readAll reads the queued exporters until the queue is shut down.
 func (t *term) readAll(ctx context.Context) {
 	inLanes(ctx, newLanes(&t.opts), t.reads, t.read)
 }
 
-// read requests the page of one exporter and validates the page. If the exporter does not respond, read returns false
-// and changes nothing.
+// read requests the page of an exporter. It returns false if the exporter does not respond.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
 	if target.Address == "" {
@@ -94,7 +89,7 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 		return true
 	}
 	if t.readRate.Wait(ctx) != nil {
-		return true // the term ends
+		return true // the context ended
 	}
 	page, err := t.client.Read(ctx, target)
 	if ctx.Err() != nil {
@@ -115,10 +110,9 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	return true
 }
 
-// skip leaves an exporter unread. The exporter's Node is unknown or has no known GPU, so the exporter's pod may be
-// forged. The exporter is queued when the Node is registered, and when a GPU of the Node becomes known. A change of
-// the expected inventory does not queue the exporter, so skip also queues the exporter of a registered Node again
-// after some time.
+// skip leaves an exporter unread, because its Node is unknown or has no known GPU, and its pod may be forged. The
+// exporter is queued when the Node is registered or when a GPU of the Node becomes known. A change of the expected
+// inventory queues no exporter, so the exporter of a registered Node is also queued after some time.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {
@@ -126,7 +120,7 @@ func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	}
 }
 
-// report validates the page of an exporter, and returns the time until the exporter must be read again.
+// report validates the page of an exporter and returns the time until the next reading.
 func (t *term) report(name cache.ObjectName, target exporter.Target, page inventory.Page) time.Duration {
 	n := t.node(target.Node)
 	switch {
@@ -145,7 +139,7 @@ func (t *term) report(name cache.ObjectName, target exporter.Target, page invent
 	return jitter(t.opts.Resync)
 }
 
-// ignore rejects the inventory of a Node without a known GPU after settleIn.
+// ignore rejects the inventory of a Node without a known GPU after the time settleIn.
 func (t *term) ignore(node string) time.Duration {
 	now := time.Now()
 	if left := settleIn - now.Sub(t.ignored.add(node, now)); left > 0 {
@@ -155,8 +149,7 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs a finding if it is new. If the finding may resolve a conflict with another Node, note queues the other
-// Node.
+// note logs a new finding. The other Node of an earlier conflict is queued, because its conflict may be resolved.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {
@@ -167,7 +160,7 @@ func (t *term) note(node string, finding validator.Finding) {
 	}
 }
 
-// jitter extends a duration by at most a quarter, to spread simultaneous events.
+// jitter extends a duration by up to a quarter, to spread simultaneous events.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 func resultOf(err error) string {
@@ -191,7 +184,6 @@ func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error)
 	t.log.Info("can read the exporter again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
-// logRefused reports, in the log and as an Event of the Node, that an inventory is either rejected or accepted again.
 func (t *term) logRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
 		t.log.Info("inventory accepted again", "node", node)
@@ -209,7 +201,6 @@ func (t *term) logRefused(node string, f validator.Finding) {
 	}
 }
 
-// event writes an Event of a Node.
 func (t *term) event(n *node, kind, reason, message string) {
 	t.events.Event(&corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}, kind, reason, message)
 }

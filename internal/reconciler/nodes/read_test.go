@@ -13,11 +13,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// A healthy exporter may wait at most this long while other exporters hang.
+// most is the longest time that a healthy exporter may wait while other exporters hang.
 const most = time.Minute
 
-// TestHangingExporters checks that hanging exporters, however many there are, delay the other exporters by at most a
-// minute, at the start and later.
+// TestHangingExporters checks that any number of hanging exporters delays the other exporters by at most a minute.
 func TestHangingExporters(t *testing.T) {
 	for _, tt := range []struct{ fleet, healthy int }{{5000, 3000}, {10_000, 1}} {
 		t.Run(fmt.Sprintf("%d of %d hang", tt.fleet-tt.healthy, tt.fleet), func(t *testing.T) {
@@ -52,8 +51,8 @@ func TestHangingExporters(t *testing.T) {
 	}
 }
 
-// TestHangingExportersDelayLabels checks that 2,000 hanging exporters delay the labels of a Node, and later the labels
-// of another board, by at most two minutes: a minute for the first reading, and a minute for its confirmation.
+// TestHangingExportersDelayLabels checks that 2,000 hanging exporters delay the labels of a Node by at most two
+// minutes: a minute for the first reading, and a minute for its confirmation.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,7 +94,7 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until the given number of exporters have been read since a time, and checks how long this takes.
+// waitForReads waits until the given number of exporters has been read since a time, and checks the duration.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {
@@ -108,7 +107,6 @@ func (w *world) waitForReads(begun time.Time, number int) {
 	}
 }
 
-// TestHangingHealth checks that a Node's condition is updated from the Node's exporter while all other exporters hang.
 func TestHangingHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

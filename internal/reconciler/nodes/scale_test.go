@@ -13,11 +13,9 @@ import (
 
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
-// TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved
-// change of all boards. The numbers of lists and watches, and the numbers of readings and writes per Node, must not
-// depend on the number of Nodes. TestGrowth in package reconciler runs this test with two sizes, and compares how
-// often each statement is executed. The rates are proportional to the number of Nodes, so the duration of each part
-// does not depend on this number.
+// TestLargeFleet checks that the numbers of lists and watches, and of reads and writes per Node, do not depend on the
+// number of Nodes. The rates are proportional to this number, so the duration of each part is constant. TestGrowth in
+// package reconciler runs this test with two sizes and compares how often each statement is executed.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -62,8 +60,7 @@ func TestLargeFleet(t *testing.T) {
 	})
 }
 
-// wantRequests checks the number of requests to the API server since the previous check, without the requests from the
-// test.
+// wantRequests checks the requests to the API server since the previous call, except requests from the test.
 func (w *world) wantRequests(part string, want map[string]int) {
 	w.t.Helper()
 	got := make(map[string]int)
@@ -78,7 +75,6 @@ func (w *world) wantRequests(part string, want map[string]int) {
 	w.kube.ClearActions()
 }
 
-// wantReads checks the number of readings of exporters since the start.
 func (w *world) wantReads(part string, want int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -88,7 +84,6 @@ func (w *world) wantReads(part string, want int) {
 	}
 }
 
-// scrape collects the state of the cluster, as a scrape of the page does.
 func (w *world) scrape(trm *term) {
 	ch := make(chan prometheus.Metric, 100)
 	go func() {

@@ -27,14 +27,13 @@ import (
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// inventories reads the pages of an exporter.
 type inventories interface {
 	Read(context.Context, exporter.Target) (inventory.Page, error)
 	ReadHealth(context.Context, exporter.Target) (health.Page, error)
 }
 
-// term does the work of one term as the leader. Its state is lost when the term ends, so the next leader reads every
-// exporter again.
+// term is the state of this replica while it is the leader. It is lost with the leadership, so the next leader reads
+// every exporter again.
 type term struct {
 	opts     Options
 	watches  kubernetes.Interface
@@ -58,27 +57,24 @@ type term struct {
 	readRate  *rate.Limiter
 	writeRate *rate.Limiter
 
-	// podEvents serializes the event handlers for pods and DaemonSets.
 	podEvents sync.Mutex
 
-	fleet  *fleet
-	memory *memory
-	held   *set // Nodes with a change that waits for the budget
-	// ignored contains the Nodes that have an exporter but no known GPU.
+	fleet   *fleet
+	memory  *memory
+	held    *set // Nodes with a change that waits for the budget
 	ignored *ignored
 	synced  atomic.Bool
 
 	conditions *conditions // nil unless conditions are written
 }
 
-// These are the first and the longest wait in the backoff after errors.
 const (
 	readAgain, readAgainMax   = time.Second, 2 * time.Minute
 	writeAgain, writeAgainMax = time.Second, 5 * time.Minute
 )
 
-// writers is the number of concurrent writes. The API server responds within milliseconds, so the
-// rate limit determines the speed.
+// writers is the number of concurrent writes. The API server responds within milliseconds, so the rate limit determines
+// the speed.
 const writers = 4
 
 func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
@@ -112,7 +108,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 	return t, nil
 }
 
-// run works until the context ends. When it returns, no write is in flight.
+// run returns when the context ended and no write is in flight.
 func (t *term) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
@@ -141,7 +137,7 @@ func (t *term) run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		if !cache.WaitForCacheSync(ctx.Done(), delivered...) {
-			return nil // the term has ended
+			return nil // the context ended
 		}
 		t.owners.reportMissing()
 		t.synced.Store(true)
@@ -150,8 +146,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads exporters and writes Nodes. It does not write a Node before it has read every exporter once, because
-// before that it cannot detect all conflicts.
+// work does not write a Node before it has read every exporter once, because before that it cannot detect all
+// conflicts.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
@@ -175,7 +171,6 @@ func (t *term) work(ctx context.Context) error {
 	return g.Wait()
 }
 
-// each processes the items of a queue until it is shut down.
 func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	for {
 		item, stop := queue.Get()
@@ -186,7 +181,7 @@ func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 	}
 }
 
-// handle calls do for one item. If do returns false, the item is requeued with exponential backoff.
+// If do returns false, the item is requeued with exponential backoff.
 func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], item T, do func(context.Context, T) bool) {
 	if do(ctx, item) {
 		queue.Forget(item)
@@ -196,7 +191,7 @@ func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 	queue.Done(item)
 }
 
-// node returns the latest state of a Node, or nil if the Node was deleted.
+// node returns nil if the Node does not exist.
 func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {

@@ -31,13 +31,12 @@ import (
 
 // world is a cluster in memory, with one exporter on each Node, for tests in a synctest bubble.
 type world struct {
-	t    *testing.T
-	kube *fake.Clientset
-	opts Options
-	logs *strings.Builder
-	// lease contains the record of the change budget.
+	t     *testing.T
+	kube  *fake.Clientset
+	opts  Options
+	logs  *strings.Builder
 	lease lease
-	// listPodsAfter is the time from the start of a term until its pods are listed.
+	// listPodsAfter is the time until the pods are listed after the start of a term.
 	listPodsAfter time.Duration
 
 	mu     sync.Mutex
@@ -105,7 +104,6 @@ func (w *world) createPod(node string, daemonSet types.UID) {
 	w.check(err)
 }
 
-// exporterOn returns the ready pod of an exporter.
 func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -119,7 +117,6 @@ func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
 	}
 }
 
-// createExporter creates a Node, the pod of its exporter, and the exporter's page.
 func (w *world) createExporter(node string) {
 	w.t.Helper()
 	w.createNode(node, types.UID("uid-"+node))
@@ -127,7 +124,6 @@ func (w *world) createExporter(node string) {
 	w.setSerial(node, node+"-1")
 }
 
-// setSerial changes the serial number of a Node's only board.
 func (w *world) setSerial(node, serial string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +133,7 @@ func (w *world) setSerial(node, serial string) {
 	}
 }
 
-// Read responds after a millisecond. If the exporter hangs, Read returns at the timeout.
+// Read responds after a millisecond, or returns at the timeout if the exporter hangs.
 func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, error) {
 	w.mu.Lock()
 	page, hangs := w.pages[t.Node], w.hangs[t.Node]
@@ -162,7 +158,7 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	return page, nil
 }
 
-// ReadHealth responds immediately. If the exporter hangs, ReadHealth returns at the timeout.
+// ReadHealth responds immediately, or returns at the timeout if the exporter hangs.
 func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page, error) {
 	w.mu.Lock()
 	page, ok := w.health[t.Node]
@@ -180,7 +176,6 @@ func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page,
 	return page, nil
 }
 
-// readSince returns the Nodes with pages that were read at the time at, or later.
 func (w *world) readSince(at time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +189,6 @@ func (w *world) readSince(at time.Time) []string {
 	return nodes
 }
 
-// term returns a term that is not running.
 func (w *world) term(pods cache.SharedIndexInformer) *term {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
@@ -203,7 +197,7 @@ func (w *world) term(pods cache.SharedIndexInformer) *term {
 	return trm
 }
 
-// lead runs one term until the returned function is called.
+// lead runs a term until the returned function is called.
 func (w *world) lead() (*term, func()) {
 	w.t.Helper()
 	pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
@@ -231,7 +225,6 @@ func (w *world) lead() (*term, func()) {
 	}
 }
 
-// wait advances the time, and waits until all goroutines are idle.
 func (w *world) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -250,7 +243,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns those of the given Nodes whose labels contain the given version of the board.
+// labelled returns the Nodes whose labels contain the given version of the board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

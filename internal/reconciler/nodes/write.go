@@ -18,8 +18,7 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// sync compares a Node with the Node's desired state, and writes the Node if the two differ. It returns false if the
-// Node must be requeued.
+// sync writes a Node that differs from its desired state. It returns false if the Node must be requeued.
 func (t *term) sync(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -44,8 +43,7 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	return t.write(ctx, n, kind, want)
 }
 
-// write writes a Node, unless the same write is in flight or the delay has not passed. It returns false if the write
-// failed.
+// write writes a Node, unless the same write is in flight or must be delayed. It returns false if the write failed.
 func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
@@ -61,14 +59,14 @@ func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.D
 		t.writes.AddAfter(n.Name, wait)
 		return true
 	case t.writeRate.Wait(ctx) != nil:
-		return true // the term ends
+		return true // the context ended
 	}
 	err := t.request(ctx, n, kind, want)
 	switch {
 	case errors.Is(err, errNothing):
 		return true // the update event of the Node has not arrived yet
 	case err != nil && ctx.Err() != nil:
-		return true // the term ends
+		return true // the context ended
 	case err != nil:
 		t.memory.missed(n, time.Now())
 	case kind != kindTakeOver:
@@ -100,20 +98,17 @@ func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	return nodelabel.Desired{}, true
 }
 
-// These are the kinds of writes.
 const (
-	kindFirst    = "first"
-	kindChange   = "change"
-	kindRepair   = "repair"
-	kindTakeOver = "take_over"
-	// kindCondition is a write of the condition. The other kinds are writes of labels.
+	kindFirst     = "first"
+	kindChange    = "change"
+	kindRepair    = "repair"
+	kindTakeOver  = "take_over"
 	kindCondition = "condition"
 )
 
-// kindOf distinguishes a change of identity from a first labelling and from the repair of a foreign change. The budget
-// counts only changes of identity. The annotation contains the whole identity. If the annotation equals the desired
-// identity, or if we wrote the desired identity last, the identity has not changed. In this case, either only the rules
-// have changed, or another client has edited the Node.
+// kindOf distinguishes a change of identity from a first labelling and from a repair. The budget counts only changes of
+// identity. If the Node's annotation contains the desired identity, or if this program wrote this identity last, only
+// the rules have changed or another client has edited the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
@@ -130,10 +125,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are correct, the write
-// is a repair, because the annotation was removed or edited while there was no leader. If the labels are not correct
-// in the scheme gpuid, they were probably just taken over, so the write is a first labelling. Otherwise the write is a
-// change of identity.
+// kindOfUnknown is kindOf for a Node that has labels but no annotation of this program. If the labels are correct, the
+// annotation was removed or edited while there was no leader, so the write is a repair. Incorrect labels in the scheme
+// gpuid were probably just taken over, so the write is a first labelling. Other writes are changes of identity.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):
@@ -145,7 +139,7 @@ func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// carries reports whether one of our annotations on the Node, with any prefix, contains the identity.
+// carries reports whether one of this program's annotations, with any prefix, contains the identity.
 func (n *node) carries(identity string) bool {
 	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
@@ -155,13 +149,12 @@ func (n *node) carries(identity string) bool {
 	return false
 }
 
-// identity returns the content that the Node's annotation should have.
+// identity returns the desired inventory annotation.
 func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget allows a change. If the budget does not allow the change, the Node is checked again
-// later.
+// room reports whether the budget allows a change. If not, the Node is checked again later.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
@@ -174,18 +167,17 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply sets our labels and annotations to the desired state, and removes all our other labels and annotations. It
-// sets the UID, because an apply without UID would create a deleted Node again.
+// apply sets the labels and annotations of this program to the desired state, and removes its other labels and
+// annotations. It sets the UID, because an apply without UID would create a deleted Node again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 
-// errNothing means that there is nothing to take over.
 var errNothing = errors.New("nothing to take over")
 
-// takeOver takes over the fields of the manager that we replace. An apply can then remove stale fields.
+// takeOver takes over the fields of the manager that this program replaces. Only then can an apply remove them.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -219,7 +211,6 @@ func (t *term) result(err error, name, kind string) bool {
 	return false
 }
 
-// reasonOf classifies errors from the API server by how they can be fixed.
 func reasonOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
@@ -233,7 +224,6 @@ func reasonOf(err error) string {
 	}
 }
 
-// forget removes the state of a deleted Node.
 func (t *term) forget(name string) {
 	t.validator.Forget(name)
 	t.fleet.forget(name)

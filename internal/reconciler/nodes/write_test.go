@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply checks that the body of an apply contains the Node's UID, because without it the apply could create a Node.
-// The body may contain only the UID, our labels and our annotation.
+// TestApply checks that the body contains only the Node's UID, the labels and the annotation. Without the UID, the
+// apply could create a Node.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
@@ -51,8 +51,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver checks a Node whose labels were taken over but whose update has not arrived yet. No empty patch
-// may be sent to it.
+// TestNothingToTakeOver checks that no empty patch is sent to a Node whose labels were already taken over.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
@@ -66,7 +65,7 @@ func TestNothingToTakeOver(t *testing.T) {
 	}
 }
 
-// TestTermEndsUnderAWrite checks that a write in flight at the end of the term does not count as a failure.
+// TestTermEndsUnderAWrite checks that a write that the end of the context interrupts does not count as a failure.
 func TestTermEndsUnderAWrite(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	released := make(chan struct{})
