@@ -13,19 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// leadingMetric shows the result of the leader election.
 var leadingMetric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_leading", Type: prometheus.GaugeValue,
 	Help: "1 while this replica is the leader, otherwise 0. Only the leader exports metrics about the cluster.",
 }
 
-// Section contains the metrics of one part of the program and the meanings of their labels.
+// Section contains the metrics and labels of one part of the program.
 type Section struct {
 	Metrics []metric.Metric
 	Labels  []metric.Label
 }
 
-// Catalogue returns the sections with all metrics of the program.
+// Catalogue returns all metrics of the program.
 func Catalogue() []Section {
 	return []Section{
 		{Metrics: []metric.Metric{leadingMetric, watch.Metric}, Labels: []metric.Label{watch.Label}},
@@ -38,7 +37,6 @@ func Catalogue() []Section {
 	}
 }
 
-// gauge exports whether this replica is the leader.
 func (e *election) gauge() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: leadingMetric.Name, Help: leadingMetric.Help}, func() float64 {
 		if e.leading.Load() {

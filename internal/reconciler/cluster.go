@@ -15,25 +15,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cluster contains the clients for the API server.
 type cluster struct {
-	// watches and dynamic are the clients for lists and watches. These requests can last for minutes, so they have no
-	// timeout.
+	// watches and dynamic make only lists and watches, which can last for minutes and therefore have no timeout.
 	watches kubernetes.Interface
 	dynamic dynamic.Interface
-	// kube and metadata are the clients for all other requests. These requests have the timeout requestTimeout.
+	// kube and metadata make all other requests, with the timeout requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
 
-// requestTimeout is the timeout of a request. Without a timeout, one hanging request per writer would stop all writes.
+// requestTimeout prevents that hanging requests stop all writes.
 const requestTimeout = 15 * time.Second
 
-// connectAgain is the interval between two attempts to load the kubeconfig.
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig or the pod's service account is usable. If the file is missing or broken, a
-// correct file may be mounted later.
+// connect waits until the kubeconfig or the pod's service account is usable. The file may be mounted late.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -67,7 +63,7 @@ func open(kubeconfig string) (cluster, error) {
 func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
 	cfg.QPS, cfg.Burst = 50, 100 // the controllers limit their writes separately
-	// Decoding all pods of a cluster from Protobuf takes only a fraction of the CPU time that decoding JSON takes.
+	// Decoding all pods of a cluster takes much less CPU time with Protobuf than with JSON.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	watches, err := kubernetes.NewForConfig(cfg)
@@ -83,9 +79,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of leader, there are no series for a pod until the new leader has read the pod's owners. The
-	// new leader reads the owners with thousands of small requests. API Priority and Fairness limits these requests
-	// in the server.
+	// A pod has no series until a new leader has read the pod's owners with thousands of small requests. API Priority
+	// and Fairness limits these requests in the server.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// These are the valid values for --enable.
+// These are the parts in --enable.
 const (
 	partLabels    = "labels"
 	partWorkloads = "workloads"
@@ -37,7 +37,7 @@ type Config struct {
 	Workloads workloads.Options
 	Events    outbox.Options
 	Webhook   injector.Options
-	// Expected is the path of the expected inventory, or empty if there is no such inventory.
+	// Expected is the path of the expected inventory, or empty.
 	Expected string
 
 	// Cleanup is set for the command "cleanup", which removes all labels and exits.
@@ -45,8 +45,7 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the reconciler's flag set, and the configuration into which the flag set writes the values of the
-// flags.
+// Flags returns the flag set, and the configuration into which it writes the values.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
@@ -115,9 +114,8 @@ type Lease struct {
 	Elect     bool
 	Namespace string
 	Name      string
-	// Identity identifies this replica in the Lease.
-	Identity string
-	// Duration is the time after which another replica replaces a leader that does not renew the Lease.
+	Identity  string
+	// Duration is the time after which a leader that does not renew the Lease is replaced.
 	Duration time.Duration
 }
 

@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// The first run uses growthSize Nodes or pods, and the second run uses twice as many.
+	// The second run uses twice as many Nodes or pods as the first run.
 	growthSize = 200
-	// maxGrowth is the permitted factor between the executions of a statement in the two runs. The factor is 2 for work
-	// per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
+	// maxGrowth is the permitted factor between the executions of a statement in the two runs. Work per Node or pod has
+	// the factor 2, sorting has slightly more, and work per pair has 4.
 	maxGrowth = 2.5
-	// chance is the number of additional executions that are permitted: one for each Node or pod of the second run.
-	// They are needed because some statements are executed more or less often, depending on the order of
-	// goroutines. The difference is at most one execution per pod.
+	// chance is the permitted number of additional executions. The order of goroutines changes how often some
+	// statements are executed, by at most one execution per pod.
 	chance = 2 * growthSize
 )
 
-// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test with a
-// simulated clock twice, the second time with twice as many Nodes or pods, and compares how often each statement was
-// executed. The instrumentation for coverage counts the executions, so the result does not depend on time.
+// TestGrowth checks that no statement does work per pair of Nodes or pods. It runs a test with a simulated clock twice,
+// the second time with twice as many Nodes or pods. The instrumentation for coverage counts the executions of each
+// statement, so the result does not depend on time.
 func TestGrowth(t *testing.T) {
 	for _, tt := range []struct{ name, folder, test string }{
 		{"nodes", "nodes", "TestLargeFleet"},
@@ -53,8 +52,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. More scrapes
-// occur during the cold start of a larger cluster, so each scrape must be cheap.
+// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -74,7 +72,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 	}
 }
 
-// counting builds the tests of a package so that they count the executions of each statement.
+// counting builds the tests of a package with coverage, so that they count the executions of each statement.
 func counting(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "test")
@@ -83,7 +81,6 @@ func counting(t *testing.T, folder string) (binary string) {
 	return binary
 }
 
-// executions runs a test, and returns the number of executions of each block of statements.
 func executions(t *testing.T, binary, test string, flags ...string) map[string]int {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// handler serves pages from the state in memory. No page sends requests to the API server.
+// handler serves pages from memory, without requests to the API server.
 func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

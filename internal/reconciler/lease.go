@@ -12,15 +12,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// election elects one of the replicas as the leader.
 type election struct {
 	lease Lease
 	log   *slog.Logger
-	// leading is true during a term of this replica. settled is true after a leader was observed.
+	// leading is set while this replica is the leader. settled is set after any leader was observed.
 	leading, settled atomic.Bool
 }
 
-// Run runs a term each time this replica acquires the Lease, until the context ends or a term fails.
+// Run calls term each time this replica acquires the Lease, until the context ends or term returns an error.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, ctx, term)
@@ -33,8 +32,8 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and runs one term. The elector's context outlasts ctx, because stand itself releases the
-// Lease after the last write of the term.
+// stand waits for the Lease and calls term once. The elector's context outlasts ctx, because stand itself releases the
+// Lease after the last write of term.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	held, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
@@ -73,8 +72,7 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	}
 }
 
-// term runs one term in ctx, unless the program's context has ended. It clears leading only after
-// the term has ended.
+// term does not call the function if the program's context has ended. leading stays set until the function returns.
 func (e *election) term(ctx, program context.Context, term func(context.Context) error) error {
 	e.leading.Store(true)
 	defer e.leading.Store(false)

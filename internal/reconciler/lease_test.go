@@ -32,7 +32,7 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseIsReleasedLast checks that, at shutdown, the Lease is held until the term and its last write have ended.
+// At shutdown, the Lease must be held until the last write has ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -63,8 +63,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease checks that a leader that cannot renew the Lease ends its term before another leader can begin one.
-// Then the replica must wait for the Lease again.
+// TestLostLease checks that a leader that cannot renew the Lease stops before another replica can become the leader,
+// and then waits for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -103,7 +103,6 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestTermFails checks that an error from a term is returned and ends the program.
 func TestTermFails(t *testing.T) {
 	for _, elect := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -123,7 +122,6 @@ func TestTermFails(t *testing.T) {
 	}
 }
 
-// TestFollower checks that a follower ends immediately and does not release the leader's Lease.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.NowMicro()
@@ -155,7 +153,7 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease checks a leader whose renewals hang. It must end its term before another leader can begin one,
+// TestHangingLease checks that a leader whose renewals hang stops before another replica can become the leader,
 // although client-go's elector waits until its requests return.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +189,8 @@ func TestHangingLease(t *testing.T) {
 	})
 }
 
-// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases it only after its term has
-// ended.
+// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases it only after its last
+// write.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

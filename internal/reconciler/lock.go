@@ -9,18 +9,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease with a timer. Every renewal of the Lease restarts the timer. client-go's elector gives up only
-// after its own request has returned. Without the timer, a term could therefore outlast the Lease while the API server
-// hangs.
+// lock is a Lease with a timer that each renewal restarts. client-go's elector gives up only after its own request has
+// returned. If the API server hangs, the leader could therefore still write after the Lease has expired.
 type lock struct {
 	resourcelock.Interface
-	// expiry ends the term unless a renewal resets the timer.
+	// expiry calls end unless a renewal resets it.
 	expiry *time.Timer
 	lasts  time.Duration
 }
 
-// newLock returns the lock for one term. The lock calls end when two thirds of the Lease's duration have passed
-// since the start of the last successful renewal. The remaining third is time for writes in flight to end.
+// newLock returns a lock that calls end when two thirds of the Lease's duration have passed since the start of the last
+// successful renewal. The last third is time for writes in flight to end.
 func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 	k := &lock{
 		Interface: &resourcelock.LeaseLock{
@@ -45,8 +44,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal restarts the timer. The timer starts when the request is sent. The other replicas see the effect of the
-// request later, so they start to wait later than the timer.
+// renewal counts the time from the start of the request. The other replicas see the renewal later, so they wait longer
+// than the timer.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()
@@ -56,8 +55,8 @@ func (k *lock) renewal(do func() error) error {
 	return err
 }
 
-// release releases the Lease if this replica holds it. It is called after the elector has returned and the term has
-// ended. If the release fails, the other replicas wait until the Lease expires.
+// release releases the Lease if this replica holds it, after all work of the leader has ended. If the release fails,
+// the other replicas wait until the Lease expires.
 func (k *lock) release(ctx context.Context) {
 	defer k.expiry.Stop()
 	ctx, cancel := context.WithTimeout(ctx, k.lasts/2)

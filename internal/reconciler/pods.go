@@ -13,8 +13,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// podInformers returns one informer for all pods if the part "workloads" is enabled. Otherwise it returns an informer
-// for each namespace with exporters.
+// podInformers returns one informer for all pods if the part "workloads" is enabled, and otherwise an informer for each
+// namespace with exporters.
 func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.runs(partWorkloads) {
@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for the pods of a cluster. If a pod requests a GPU, trim reduces it to the form that the
-// part "workloads" needs. It reduces all other pods to the form that the part "labels" needs. The pod of an
-// exporter always gets the form for "labels", even if it requests a GPU, for example with its own claim.
+// trim limits the memory for the pods of a cluster. A pod that may request a GPU gets the form of the part "workloads",
+// and any other pod the form of the part "labels". The pod of an exporter always gets the form of "labels", even if it
+// requests a GPU.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestTrim checks that exporters are recognized even if their pods request GPUs, and that all other pods that request a
-// GPU are stored as workloads.
+// TestTrim checks that exporters are recognized even if their pods request GPUs, and that other pods with GPU requests
+// are stored as workloads.
 func TestTrim(t *testing.T) {
 	claim := []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("all-gpus")}}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
@@ -46,7 +46,6 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// trimmed returns the part of a pod that is stored.
 func trimmed(t *testing.T, enable string, pod *corev1.Pod) any {
 	t.Helper()
 	args := []string{"--exporter.daemonsets=monitoring/exporter"}

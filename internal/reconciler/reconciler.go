@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// program is one replica of the reconciler.
 type program struct {
 	cfg       Config
 	log       *slog.Logger
@@ -32,7 +31,7 @@ type program struct {
 	injector  *injector.Injector  // nil if the webhook is disabled
 }
 
-// Run serves until the context ends. For the command "cleanup", it cleans up and returns.
+// Run serves until the context ends. For the command "cleanup", it only cleans up.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// client-go logs partly to the context's logger and partly to the global logger of klog.
 	klog.SetSlogLogger(log)
@@ -43,7 +42,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log)
 }
 
-// run serves. The program continues to run if the API server is missing or rejects requests.
+// run continues if the API server is missing or rejects requests.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
@@ -84,7 +83,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error {
 		c, err := connect(ctx, cfg.Kubeconfig, log)
 		if err != nil {
-			return nil // the context has ended
+			return nil // the context ended
 		}
 		if p.injector != nil {
 			g.Go(func() error { p.injector.Run(ctx, c.watches, p.failures); return nil })
@@ -94,15 +93,15 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// webhook returns the server for the webhook, which has the same limits as the program's main server.
+// webhook returns the webhook's server, which has the same limits as the main server.
 func (p *program) webhook(beside *serve.Server) *serve.Server {
 	webhook := beside.Beside(p.cfg.Webhook.Address, serve.TLS{Certificate: p.injector.Certificate().Get, Rejected: p.injector.Rejected})
 	webhook.Receive(sidecar.Path)
 	return webhook
 }
 
-// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has its own informers. Both
-// parts share the informers for pods.
+// lead runs the enabled parts while this replica is the leader. An informer cannot be run twice, so lead creates new
+// informers. Both parts share the informers for pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
@@ -125,7 +124,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean cleans up while it holds the Lease, because a leader would write the labels again.
+// clean holds the Lease meanwhile, because a leader would write the labels again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// record gives access to the annotations of the Lease while this replica holds the Lease. It implements [nodes.Record].
+// record implements [nodes.Record] with the annotations of the Lease, while this replica holds the Lease.
 type record struct {
 	leases coordinationclient.LeaseInterface
 	lease  Lease

@@ -1,9 +1,8 @@
-// Package certificate makes and holds the certificates for the reconciler's webhook. The first is the certificate of a
-// separate authority, which the API server trusts only for this webhook. The second is the certificate of the webhook's
-// server. The authority signs it.
+// Package certificate makes and holds the certificates for the reconciler's webhook: the certificate of an authority
+// that the API server trusts only for this webhook, and the server certificate that the authority signs.
 //
-// The authority's certificate does not expire. If it expired, all API servers would have to trust a new authority
-// before this authority could sign its first certificate. The server's certificate is renewed before it expires.
+// The authority's certificate does not expire, because all API servers would first have to trust a new authority. The
+// server certificate is renewed before it expires.
 package certificate
 
 import (
@@ -24,7 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// These are the keys of the Secret. The values are in PEM.
+// These are the keys of the Secret. The values are PEM.
 const (
 	Authority    = "ca.crt"
 	AuthorityKey = "ca.key"
@@ -33,26 +32,25 @@ const (
 )
 
 const (
-	// lifetime is the period for which the server's certificate is valid.
+	// lifetime is the period for which a server certificate is valid.
 	lifetime = 90 * 24 * time.Hour
 	// early is the remaining validity at which a certificate is renewed.
 	early = 30 * 24 * time.Hour
-	// backdate is the time by which a certificate is backdated, because the clocks of API servers may be slow.
+	// backdate allows for slow clocks of API servers.
 	backdate = 24 * time.Hour
 )
 
-// never is the time that stands for "no expiry" in a certificate (RFC 5280, 4.1.2.5).
+// never stands for "no expiry" in a certificate (RFC 5280, 4.1.2.5).
 var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// pair is a certificate with its key.
 type pair struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data of the Secret. The returned data contains an authority, and a certificate for the host. This
-// certificate is valid for at least a month. Renew also reports whether the returned data differs from the given data.
-// Renew creates an authority only if the Secret contains no authority, because the API server trusts the existing one.
+// Renew returns the data of the Secret with an authority, and with a server certificate that is valid for the host for
+// at least a month. changed reports whether the returned data differs from the given data. An existing authority is
+// kept, because the API server trusts it.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {
@@ -76,8 +74,8 @@ func Renew(data map[string][]byte, host string, now time.Time) (renewed map[stri
 	return renewed, true, nil
 }
 
-// valid reports whether the authority signed the server's certificate, and whether this certificate is valid for the
-// host now and in a month.
+// valid reports whether the authority signed the server certificate, and whether the certificate is valid for the host
+// now and in a month.
 func valid(data map[string][]byte, authority *x509.Certificate, host string, now time.Time) bool {
 	server, err := parse(data[Server], data[ServerKey])
 	if err != nil {
@@ -119,7 +117,7 @@ func issue(data map[string][]byte, authority *pair, host string, now time.Time) 
 	return err
 }
 
-// sign returns a signed certificate and its key, both in PEM.
+// sign returns a certificate and its key as PEM.
 func sign(template *x509.Certificate, key *ecdsa.PrivateKey, authority *pair) (certificate, private []byte, err error) {
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return nil, nil, err
@@ -139,7 +137,6 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// parse parses a certificate with its ECDSA key.
 func parse(certificate, key []byte) (*pair, error) {
 	both, err := tls.X509KeyPair(bytes.TrimSpace(certificate), key)
 	if err != nil {

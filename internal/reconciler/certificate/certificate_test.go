@@ -21,8 +21,7 @@ import (
 const host = "gpuledger-webhook.gpuledger.svc"
 
 // TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority must always
-// accept the certificate, even if its clock is a day slow or a month fast. Each certificate must be used for two
-// months.
+// accept the certificate, even if its clock is a day slow or a month fast.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	data, changed, err := certificate.Renew(nil, host, start)
@@ -59,7 +58,6 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// handshake connects a client to a server with the certificate in a Secret.
 func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	t.Helper()
 	var holder certificate.Holder
@@ -80,7 +78,6 @@ func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	return err
 }
 
-// TestBrokenSecrets checks which missing or invalid parts of the Secret are replaced.
 func TestBrokenSecrets(t *testing.T) {
 	now := time.Now()
 	good, _, err := certificate.Renew(nil, host, now)
@@ -125,8 +122,8 @@ func TestBrokenSecrets(t *testing.T) {
 	}
 }
 
-// TestFollow checks that a changed certificate in a directory is used after at most a minute, and that the last
-// valid certificate stays in use while the files are invalid.
+// TestFollow checks that a changed certificate is used after at most a minute, and that the last valid certificate is
+// used while the files are invalid.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

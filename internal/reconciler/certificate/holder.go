@@ -13,18 +13,16 @@ import (
 	"time"
 )
 
-// readAgain is the interval at which the files in a folder are read.
 const readAgain = time.Minute
 
-// errMissing is the error that a holder without a certificate returns.
 var errMissing = errors.New("no certificate yet")
 
-// Holder holds the certificate that a server presents. It is safe for concurrent use.
+// Holder holds a server's certificate. It is safe for concurrent use.
 type Holder struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// Set replaces the certificate. An invalid certificate causes an error and is ignored.
+// Set replaces the certificate. If the new certificate is invalid, Set returns an error and keeps the old certificate.
 func (h *Holder) Set(certificate, key []byte) error {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -34,7 +32,7 @@ func (h *Holder) Set(certificate, key []byte) error {
 	return nil
 }
 
-// Get returns the certificate for [tls.Config].
+// Get implements the function GetCertificate of [tls.Config].
 func (h *Holder) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := h.current.Load(); c != nil {
 		return c, nil
@@ -42,7 +40,7 @@ func (h *Holder) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errMissing
 }
 
-// Expiry returns the time at which the certificate expires, or the zero time if there is no certificate.
+// Expiry returns the time at which the certificate expires, or zero if there is no certificate.
 func (h *Holder) Expiry() time.Time {
 	if c := h.current.Load(); c != nil {
 		return c.Leaf.NotAfter
@@ -50,8 +48,8 @@ func (h *Holder) Expiry() time.Time {
 	return time.Time{}
 }
 
-// Follow reads the certificate from the files tls.crt and tls.key of a folder, such as a mounted
-// Secret, until the context ends. While the files are invalid, it keeps the last valid certificate.
+// Follow reads the certificate from the files tls.crt and tls.key of a folder, such as a mounted Secret, until the
+// context ends. While the files are invalid, it keeps the last valid certificate.
 func (h *Holder) Follow(ctx context.Context, folder string, log *slog.Logger) {
 	var read [2][]byte
 	logged := ""

@@ -18,14 +18,13 @@ import (
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. A field is empty if the
-	// list omits it.
+	// ChassisSlot and PCIBusID are in the format of gpuledger_gpu_info, or empty if the list omits them.
 	ChassisSlot string
 	PCIBusID    string
 }
 
-// These are the names of the columns. The first line of the list contains the names. Other columns are ignored, because
-// the list may be an export from any asset database.
+// These are the columns that the first line of the list can name. Other columns are ignored, because the list may be an
+// export from any asset database.
 const (
 	columnNode   = "node"
 	columnSerial = "serial"
@@ -36,14 +35,13 @@ const (
 var (
 	// pciAddress matches a PCI address (domain, bus, device and function) as Linux and the driver print it.
 	pciAddress = regexp.MustCompile(`^(?:([0-9A-Fa-f]{4}|[0-9A-Fa-f]{8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])$`)
-	// exponent matches a long number that a spreadsheet has rounded.
+	// exponent matches a long number that a spreadsheet has rounded, such as 1.32E+12.
 	exponent = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+$`)
 )
 
-// Parse reads a comma-separated list. The first line names the columns. Parse returns the valid boards, and an error
-// with the line number for each invalid line. It rejects the whole list with err if it cannot determine the number of
-// lost lines. This is the case if the list has no lines, if it lacks a required column, or if an unclosed quotation
-// mark hides lines.
+// Parse reads a comma-separated list whose first line names the columns. wrong contains an error with the line number
+// for each invalid line. err means that the whole list is rejected, because the number of lost lines is unknown: the
+// list is empty, a required column is missing, or a quotation mark is not closed.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true
@@ -89,7 +87,7 @@ func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
-// columns contains the position of each known column in the list.
+// columns contains the position of each known column.
 type columns map[string]int
 
 func columnsOf(head []string) (columns, error) {
@@ -144,13 +142,12 @@ func (c columns) board(record []string) (Board, error) {
 // longest is the maximum size of a value in bytes. Labels have the same limit.
 const longest = 256
 
-// plain reports whether a value is printable and not too long.
 func plain(value string) bool {
 	return len(value) <= longest && utf8.ValidString(value) &&
 		!strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// busID formats a PCI address as the driver does, such as 00000000:1B:00.0.
+// busID formats a PCI address like the driver: 00000000:1B:00.0.
 func busID(s string) (string, error) {
 	if s == "" {
 		return "", nil

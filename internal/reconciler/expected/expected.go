@@ -44,10 +44,9 @@ func Labels() []metric.Label {
 	}
 }
 
-// interval is the interval between two readings of the list.
 const interval = 30 * time.Second
 
-// Inventory is the expected inventory at a path. The path names either a file or a directory of .csv files.
+// Inventory is the expected inventory in a file, or in the .csv files of a directory.
 type Inventory struct {
 	path   string
 	log    *slog.Logger
@@ -56,7 +55,6 @@ type Inventory struct {
 	latest atomic.Pointer[state]
 }
 
-// state contains the content of the list when it was last read.
 type state struct {
 	boards []Board
 	nodes  map[string]bool // nodes that have a board in the list
@@ -69,8 +67,7 @@ func New(path string, log *slog.Logger) *Inventory {
 	return &Inventory{path: path, log: log, boards: boardInfo.NewDesc(), errors: errorCount.NewDesc()}
 }
 
-// Run reads the list periodically until the context ends. If the list is unreadable, this counts as an error, and the
-// previous list remains valid.
+// Run reads the list periodically until the context ends. If the list is unreadable, the previous list remains valid.
 func (i *Inventory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -84,7 +81,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// read reads the list. It logs a message if either the content of the list or the errors have changed.
+// read logs a message if the content of the list or the errors have changed.
 func (i *Inventory) read() {
 	was := i.latest.Load()
 	if was == nil {
@@ -130,7 +127,6 @@ func message(s *state) string {
 // most is the maximum number of errors in one log line.
 const most = 10
 
-// summary joins several errors into one error.
 func summary(errs []error) error {
 	var words []string
 	for _, err := range errs[:min(len(errs), most)] {
@@ -142,8 +138,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load reads all files of the list. If a file is unreadable or incomplete, load rejects the whole list, because
-// otherwise the boards in the missing part would count as unexpected.
+// load rejects the whole list if a file is unreadable or incomplete, because otherwise the boards in the missing part
+// would count as unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -171,7 +167,6 @@ func load(path string) (boards []Board, readable bool, errs []error) {
 	return boards, readable, append(errs, conflicts...)
 }
 
-// files returns the files of the list, sorted by name.
 func files(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -187,8 +182,8 @@ func files(path string) ([]string, error) {
 	return names, err
 }
 
-// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. If the
-// lines of a board contradict each other about the node or the slot, unique omits the board.
+// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. A board
+// with contradictory nodes or slots is omitted.
 func unique(boards []Board) ([]Board, []error) {
 	first := make(map[string]Board) // boards by serial number
 	torn := make(map[string]bool)
@@ -208,12 +203,10 @@ func unique(boards []Board) ([]Board, []error) {
 	return slices.Compact(boards), errs
 }
 
-// contradicts reports whether a board cannot be in both places at once.
 func (b Board) contradicts(o Board) bool {
 	return b.Node != o.Node || b.ChassisSlot != o.ChassisSlot && b.ChassisSlot != "" && o.ChassisSlot != ""
 }
 
-// place returns the node, and the slot if it is known.
 func (b Board) place() string {
 	if b.ChassisSlot == "" {
 		return b.Node
@@ -225,7 +218,6 @@ func (b Board) compare(o Board) int {
 	return slices.Compare(b.labels(), o.labels())
 }
 
-// labels returns the names and the values of the board's labels.
 func (b Board) labels() []string {
 	return []string{"node", b.Node, "serial", b.Serial, "chassis_slot", b.ChassisSlot, "pci_bus_id", b.PCIBusID}
 }

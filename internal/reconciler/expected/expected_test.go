@@ -157,7 +157,6 @@ func TestList(t *testing.T) {
 	})
 }
 
-// lines is a log that can be read while another goroutine writes it.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -169,7 +168,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// take returns the lines that were logged since the previous call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +186,7 @@ func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	return all
 }
 
-// show summarizes a page: the node and the serial number of each board, and the number of errors.
+// show returns the node and the serial number of each board on a page, and the number of errors.
 func show(t *testing.T, list *expected.Inventory) string {
 	t.Helper()
 	var lines []string
@@ -208,7 +206,6 @@ func show(t *testing.T, list *expected.Inventory) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestCatalogueMatchesPage checks that the catalogue and a page contain the same metrics, and lints the page.
 func TestCatalogueMatchesPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "boards.csv")
 	if err := os.WriteFile(file, []byte("node,serial\ng1,S1\n"), 0o600); err != nil {

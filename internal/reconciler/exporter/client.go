@@ -18,14 +18,13 @@ import (
 )
 
 const (
-	// maxPage is the maximum size of a page. It is larger than any inventory, and small enough to read hundreds of pages
-	// at the same time.
+	// maxPage is larger than any inventory, and small enough to read hundreds of pages at the same time.
 	maxPage = 512 << 10
-	// dialTimeout is short, because a node that is gone never responds.
+	// dialTimeout is short, because a removed node never responds.
 	dialTimeout = 2 * time.Second
 )
 
-// These errors state why a read failed.
+// These are the errors of a read.
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")
@@ -39,8 +38,8 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client that does not follow redirects and does not accept compression. The client does not
-// keep connections open, because minutes pass until the next request to the same exporter.
+// NewClient returns a client that follows no redirects and accepts no compression. It keeps no connections open,
+// because minutes pass until the next request to the same exporter.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},
@@ -62,8 +61,8 @@ func NewClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Read requests the inventory of an exporter. The error is one of [ErrUnreachable], [ErrStatus] and [ErrGarbage]. The
-// page is valid only if there is no error.
+// Read requests the inventory of an exporter. The error is [ErrUnreachable], [ErrStatus] or [ErrGarbage]. The page is
+// valid only without an error.
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	return read(ctx, c, t, inventory.Path, inventory.Decode)
 }
@@ -73,7 +72,6 @@ func (c *Client) ReadHealth(ctx context.Context, t Target) (health.Page, error) 
 	return read(ctx, c, t, health.Path, health.Decode)
 }
 
-// read requests a page of one exporter.
 func read[T any](ctx context.Context, c *Client, t Target, path string, decode func(io.Reader) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -19,7 +19,6 @@ import (
 
 const page = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"gpus":[{"uuid":"GPU-1","pci_bus_id":"1","present":true}]}`
 
-// options parses flags as the program does.
 func options(t *testing.T, args ...string) exporter.Options {
 	t.Helper()
 	var o exporter.Options

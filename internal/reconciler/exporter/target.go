@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The exporter's container has this name in all manifests, and the exporter listens on this port by default.
+// In all manifests, the exporter's container and port have these names. The exporter listens on defaultPort by default.
 const (
 	containerName = "gpuledger"
 	portName      = "gpuledger"
 	defaultPort   = 9840
 )
 
-// Target describes an exporter according to the API server. The Node comes from the scheduler and never from the
-// exporter.
+// Target describes an exporter according to the API server. The Node comes from the scheduler, never from the exporter.
 type Target struct {
 	Node string
 	// DaemonSet and DaemonSetUID come from the pod's owner reference. Users can write any text into an owner reference,
@@ -28,13 +27,12 @@ type Target struct {
 	DaemonSetUID types.UID
 	// Run identifies a start of the container, and changes with each restart.
 	Run string
-	// Address is host:port. It is empty while the container is not ready.
+	// Address is host:port, or empty while the container is not ready.
 	Address string
 }
 
-// Target returns the exporter in a pod. The pod must contain the exporter's container, and must name one of the
-// listed DaemonSets as its controller. Target ignores labels, because several installers put the same labels on
-// different pods.
+// Target returns the exporter in a pod. The pod must contain the exporter's container, and must name one of the listed
+// DaemonSets as its controller. Labels are ignored, because several installers put the same labels on different pods.
 func (o *Options) Target(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
@@ -79,8 +77,8 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Pod contains the parts of a pod that are kept in memory. A Pod is small, because a namespace may contain a hundred
-// thousand pods, most of which have no exporter.
+// Pod contains the parts of a pod that are kept in memory. It is small, because a namespace may contain a hundred
+// thousand pods, most of them without an exporter.
 type Pod struct {
 	// ObjectMeta contains only the name, the namespace, the UID and the resource version.
 	metav1.ObjectMeta
@@ -88,7 +86,7 @@ type Pod struct {
 	Target *Target
 }
 
-// Keep reduces a pod to a Pod.
+// Keep reduces a pod to a [Pod].
 func (o *Options) Keep(pod *corev1.Pod) *Pod {
 	p := &Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	if t, ok := o.Target(pod); ok {

@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// These are the values of the label result, in addition to the reasons that [sidecar.Parameters.Refuse] returns.
+// Further values of the label result are the reasons that [sidecar.Parameters.Refuse] returns.
 const (
 	injected            = "injected"
 	noParameters        = "no_parameters"
@@ -45,7 +45,6 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts contains the metrics of an injector.
 type counts struct {
 	requests *prometheus.CounterVec
 	expiry   *prometheus.Desc

@@ -16,13 +16,12 @@ import (
 )
 
 const (
-	// maxBody is the maximum size of a request, in bytes. The pod of a device plugin has only a few kilobytes.
+	// maxBody is in bytes. The pod of a device plugin has only a few kilobytes.
 	maxBody = 512 << 10
 	// readTime limits the time for reading a request. The API server waits two seconds for the response.
 	readTime = 2 * time.Second
 )
 
-// review contains the fields of an AdmissionReview that the webhook reads.
 type review struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -34,8 +33,8 @@ type review struct {
 	} `json:"request"`
 }
 
-// ServeHTTP responds to an AdmissionReview with the patch for its pod. It responds to an invalid request with status
-// 400. The API server ignores this response like any failure of the webhook.
+// ServeHTTP responds to an AdmissionReview with the patch for its pod. An invalid request gets status 400, which the
+// API server ignores like any failure of the webhook.
 func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // response recorders in tests do not support deadlines
 	var request review
@@ -54,7 +53,6 @@ func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: request.TypeMeta, Response: response}) // the client may have disconnected
 }
 
-// decode reads the AdmissionReview of a new pod.
 func decode(from *json.Decoder, into *review) error {
 	if err := from.Decode(into); err != nil {
 		return fmt.Errorf("decode the AdmissionReview: %w", err)
@@ -71,7 +69,7 @@ func decode(from *json.Decoder, into *review) error {
 	return nil
 }
 
-// patch returns the JSON patch for a pod, and the value of the label result.
+// patch returns a JSON patch and a value of the label result.
 func (i *Injector) patch(pod *sidecar.Pod) (patch []byte, result string) {
 	parameters := i.parameters.Load()
 	if parameters == nil {

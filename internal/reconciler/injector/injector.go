@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Injector serves the webhook. It holds the webhook's parameters and certificate.
+// Injector serves the webhook.
 type Injector struct {
 	opts   Options
 	log    *slog.Logger
@@ -34,7 +34,7 @@ type Injector struct {
 	rejected sync.Once // logs the first rejection of the certificate
 }
 
-// New returns an injector that has no parameters and no certificate until Run runs.
+// New returns an injector without parameters and certificate. Run reads both.
 func New(opts Options, log *slog.Logger) *Injector {
 	return &Injector{opts: opts, log: log, counts: newCounts(), changed: make(chan struct{}, 1)}
 }
@@ -46,10 +46,10 @@ func (i *Injector) Handler() http.Handler {
 	return mux
 }
 
-// Certificate returns the holder of the certificate for the webhook's server.
+// Certificate returns the holder of the server's certificate.
 func (i *Injector) Certificate() *certificate.Holder { return &i.certificate }
 
-// NotReady returns the reason why the webhook is not ready, or an empty string if it is ready.
+// NotReady returns the reason why the webhook is not ready, or an empty string.
 func (i *Injector) NotReady() string {
 	switch {
 	case i.certificate.Expiry().IsZero():
@@ -60,7 +60,7 @@ func (i *Injector) NotReady() string {
 	return ""
 }
 
-// Rejected counts a client that rejected the certificate, and logs the first rejection.
+// Rejected counts clients that rejected the certificate, and logs the first rejection.
 func (i *Injector) Rejected() {
 	i.count(certificateRejected)
 	i.rejected.Do(func() {
@@ -68,7 +68,7 @@ func (i *Injector) Rejected() {
 	})
 }
 
-// Run follows the parameters and the certificate until the context ends.
+// Run reads the parameters and the certificate until the context ends.
 func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures *watch.Failures) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -87,7 +87,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 	secrets.RunWithContext(ctx)
 }
 
-// handler returns an event handler that calls set with the current object, and with nil after the object was deleted.
+// handler calls set with the current object, and with nil after the object was deleted.
 func handler[T any](set func(*T)) cache.ResourceEventHandlerFuncs {
 	present := func(object any) {
 		if o, ok := object.(*T); ok {
@@ -109,8 +109,7 @@ func (i *Injector) setParameters(from *corev1.ConfigMap) {
 	i.parameters.Store(new(sidecar.Parse(from.Data)))
 }
 
-// setSecret uses the certificate in the Secret. If the Secret is deleted or invalid, the last valid certificate remains
-// in use.
+// setSecret keeps the last valid certificate if the Secret is deleted or invalid.
 func (i *Injector) setSecret(from *corev1.Secret) {
 	i.secret.Store(from)
 	if from != nil && len(from.Data[certificate.Server]) > 0 {

@@ -40,7 +40,6 @@ func newInjector() *Injector {
 	return New(Options{Address: ":0", Namespace: namespace}, slog.New(slog.DiscardHandler))
 }
 
-// reviewOf returns an AdmissionReview, as the API server sends it.
 func reviewOf(pod string) string {
 	return `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {"uid": "u1", "kind": {"group": "", "version": "v1", "kind": "Pod"},
 		"resource": {"group": "", "version": "v1", "resource": "pods"}, "operation": "CREATE", "namespace": "kube-system", "object": ` + pod + `}}`
@@ -54,7 +53,6 @@ func post(i *Injector, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// counted returns the count of each result.
 func counted(i *Injector) map[string]int {
 	all := make(map[string]int)
 	for _, result := range results {
@@ -69,8 +67,7 @@ func counted(i *Injector) map[string]int {
 	return all
 }
 
-// TestResponses checks the responses with a patch, the responses without a patch, and the responses to invalid
-// requests. No response may deny a pod.
+// No response may deny a pod.
 func TestResponses(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "nodes": "*"})
 	none := sidecar.Parse(map[string]string{"image": "i"})
@@ -118,7 +115,6 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// checkResponse checks that a response is a valid AdmissionReview according to the API's types.
 func checkResponse(t *testing.T, body []byte, patched bool) {
 	t.Helper()
 	var review admissionv1.AdmissionReview
@@ -136,8 +132,7 @@ func checkResponse(t *testing.T, body []byte, patched bool) {
 	}
 }
 
-// FuzzReview checks that no request is denied, that no request causes a panic, and that the response to an accepted
-// request is valid.
+// FuzzReview checks that no request is denied or causes a panic, and that the response to an accepted request is valid.
 func FuzzReview(f *testing.F) {
 	f.Add(reviewOf(plugin))
 	f.Add(reviewOf(`{"metadata": {"annotations": null}, "spec": {"volumes": {}, "containers": null, "imagePullSecrets": [{}], "affinity": {"nodeAffinity": null}}}`))
@@ -157,9 +152,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife simulates a year with two replicas and an API server in memory. The first authority must have signed all
-// certificates that the replicas use, even after a change of leader and after the installation was repeated. Changed
-// parameters must take effect.
+// TestLife simulates a year with two replicas. The first authority must have signed all certificates that the replicas
+// use, even after a change of leader and a repeated installation. Changed parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(
@@ -218,7 +212,6 @@ func change(t *testing.T, kube *fake.Clientset, authority []byte) {
 	check(t, err)
 }
 
-// checkTrusted checks that the webhook's configuration contains the authority of the Secret.
 func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
 	t.Helper()
 	w, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "gpuledger", metav1.GetOptions{})
@@ -228,7 +221,7 @@ func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
 	}
 }
 
-// checkCertificate checks that the API server would accept the certificate of a replica, and returns this certificate.
+// checkCertificate checks that the API server would accept the certificate of a replica, and returns it.
 func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPool) string {
 	t.Helper()
 	c, err := i.Certificate().Get(nil)
@@ -248,7 +241,6 @@ func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPo
 	return string(c.Leaf.Raw)
 }
 
-// checkParameters checks that the injector uses the current parameters in the ConfigMap.
 func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	t.Helper()
 	maps := kube.CoreV1().ConfigMaps(namespace)
@@ -280,9 +272,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that the reconciler does not change a Secret that contains an authority's certificate
-// but not the authority's key. The injector must wait for a missing Secret, and a broken certificate must not
-// replace a valid one.
+// TestSecretOfOthers checks that the reconciler does not change a Secret without the authority's key. The injector must
+// wait for a missing Secret, and keep its valid certificate if the new one is broken.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -317,8 +308,7 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error in the renewal is logged once. It must be logged again only if the renewal
-// has succeeded in between.
+// TestRenewalErrors checks that an error of the renewal is logged again only after a success.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

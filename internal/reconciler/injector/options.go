@@ -11,12 +11,12 @@ import (
 
 const flagAddress = "--webhook.listen-address"
 
-// Options contains the settings from the flags.
+// Options configures the webhook.
 type Options struct {
-	// Address is the listen address of the webhook. It is empty if the webhook is disabled.
+	// Address is the listen address, or empty if the webhook is disabled.
 	Address string
-	// Certificates is the path of the folder with the files tls.crt and tls.key. If the path is empty, the reconciler
-	// makes the certificates.
+	// Certificates is a folder with the files tls.crt and tls.key. If it is empty, the reconciler makes the
+	// certificates.
 	Certificates string
 	// Namespace is the namespace of the ConfigMap, the Secret and the Service.
 	Namespace string

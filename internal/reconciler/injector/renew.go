@@ -23,16 +23,14 @@ import (
 )
 
 const (
-	// checkEvery is the interval at which the age of the certificate is checked.
 	checkEvery = time.Hour
-	// renewAgain is the interval until the next attempt after an error.
 	renewAgain = 10 * time.Second
-	// fieldManager is the field manager that owns caBundle in the webhook's configuration.
+	// fieldManager owns caBundle in the webhook's configuration.
 	fieldManager = "gpuledger"
 )
 
-// Lead makes and renews the certificates until the context ends. It also writes the authority that signs them into the
-// webhook's configuration. Only the leader calls Lead.
+// Lead makes and renews the certificates until the context ends, and writes their authority into the webhook's
+// configuration. Only the leader calls Lead.
 func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
 	if i.opts.Certificates != "" {
 		return
@@ -71,8 +69,8 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 	}
 }
 
-// renew writes the Secret if the certificate in it expires soon. The API server rejects the write if the Secret has
-// changed in the meantime.
+// renew writes the Secret if its certificate expires soon. The API server rejects the write if the Secret has changed
+// in the meantime.
 func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	present := i.secret.Load()
 	if present == nil {
@@ -94,8 +92,8 @@ func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// announce writes the authority into the webhook's configuration, unless the configuration already contains it. If the
-// configuration was deleted, announce does not create it, because the reconciler's role does not permit the creation.
+// announce writes the authority into the webhook's configuration. It does not create a deleted configuration, because
+// the reconciler's role does not permit this.
 func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
 	secret, present := i.secret.Load(), i.webhook.Load()
 	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {

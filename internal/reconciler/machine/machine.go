@@ -1,5 +1,5 @@
-// Package machine derives the name that a provider uses for a Node's machine. It has no side effects and imports only
-// the standard library.
+// Package machine derives the provider's name of a Node's machine. It has no side effects and imports only the standard
+// library.
 package machine
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// clouds contains the schemes of provider IDs that end with the name of the machine in the provider's inventory. OCI's
-// IDs may have no scheme.
+// clouds contains the schemes of provider IDs that end with the machine's name in the provider's inventory. OCI's IDs
+// may have no scheme.
 var clouds = []string{"aws", "gce", "azure", "oci"}
 
-// unique matches generated IDs, which are UUIDs, long numbers, and OCI's IDs.
+// unique matches generated IDs: UUIDs, long numbers, and OCI's IDs.
 var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{6,}|ocid1\..+)$`)
 
 // ID derives the provider's name for a Node's machine from Node.spec.providerID. If there is no such name, it returns

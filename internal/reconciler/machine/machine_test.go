@@ -43,7 +43,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// FuzzID checks that the name is never a path, and that it is empty only if the system UUID is empty.
+// FuzzID checks that the name is never a path, and is empty only if the system UUID is empty.
 func FuzzID(f *testing.F) {
 	f.Add("azure:///x/virtualMachineScaleSets/v/virtualMachines/3", uuid)
 	f.Add("://", "")

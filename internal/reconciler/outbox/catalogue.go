@@ -24,7 +24,6 @@ var (
 	}
 )
 
-// These are the values of the label result.
 const (
 	delivered = "delivered"
 	dropped   = "dropped"
@@ -42,7 +41,6 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts contains the metrics of an outbox.
 type counts struct {
 	events   *prometheus.CounterVec
 	failures prometheus.Counter

@@ -18,14 +18,13 @@ type Options struct {
 	// URL is the base URL of the archive. If it is empty, no events are sent.
 	URL     string
 	Cluster string
-	// The files TokenFile and CAFile may be missing at first. They are read again when they change.
+	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
-	// If the archive requires a client certificate, CertFile and KeyFile name the files that contain the certificate
-	// and its key.
+	// CertFile and KeyFile contain the client certificate, if the archive requires one.
 	CertFile, KeyFile string
-	// If TokenOverHTTP is set, the token is sent even without TLS.
+	// TokenOverHTTP sends the token even without TLS.
 	TokenOverHTTP bool
-	// Dial connects to the archive. If it is nil, TCP is used.
+	// Dial connects to the archive, over TCP if it is nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. While the archive is not reachable, events wait in a queue of limited
-// size. If the queue is full, new events are dropped, and the current state of the cluster is sent later. The current
-// state is also sent when the archive requests it.
+// size. If the queue is full, new events are dropped, and the events of the current state are sent later. They are also
+// sent when the archive requests them.
 package outbox
 
 import (
@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// maxQueue limits the size of the queue, in bytes.
+	// maxQueue is in bytes.
 	maxQueue = 16 << 20
-	// maxBatch is the size at which a batch is sent, in bytes.
+	// maxBatch is the size in bytes at which a batch is sent.
 	maxBatch = 1 << 20
 	// collect is the time for which events are collected before a batch is sent.
 	collect = 2 * time.Second
-	// repeatEvery is the minimum interval between two repetitions after drops.
+	// repeatEvery is the minimum interval between two repetitions of the current state after drops.
 	repeatEvery = 5 * time.Minute
-	// farewell is the timeout for the last request at shutdown.
+	// farewell is the timeout of the last request at shutdown.
 	farewell = 500 * time.Millisecond
 )
 
-// Outbox contains the events that wait to be sent to the archive. It is safe for concurrent use.
+// Outbox contains the events that wait to be sent. It is safe for concurrent use.
 type Outbox struct {
 	opts   Options
 	log    *slog.Logger
@@ -40,7 +40,7 @@ type Outbox struct {
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
-	// current yields the events of the cluster's current state. It is nil while this replica is not the leader.
+	// current yields the events of the cluster's current state, or is nil while this replica is not the leader.
 	current iter.Seq[[]byte]
 	// repeat is set if the current state must be sent, but not before repeatAfter.
 	repeat      bool
@@ -66,8 +66,8 @@ func (o *Outbox) Send(line []byte) {
 	o.signal()
 }
 
-// Repeat sends the current state of the cluster, and sends it again each time events were dropped. The state is nil
-// when this replica is no longer the leader.
+// Repeat sends the current state of the cluster, and sends it again after events were dropped. current is nil when this
+// replica is no longer the leader.
 func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +75,6 @@ func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.signal()
 }
 
-// again requests that the current state be sent again.
 func (o *Outbox) again() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,7 +117,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	return nil
 }
 
-// collect waits for more events, unless a batch is full.
+// collect returns early if a batch is full.
 func (o *Outbox) collect(ctx context.Context) {
 	timer := time.NewTimer(collect)
 	defer timer.Stop()
@@ -139,7 +138,7 @@ func (o *Outbox) full() bool {
 	return o.size >= maxBatch
 }
 
-// drain sends the queued events. They remain queued until the archive has filed them.
+// drain sends the queued events. They remain queued until the archive has stored them.
 func (o *Outbox) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		lines := o.next()
@@ -150,14 +149,13 @@ func (o *Outbox) drain(ctx context.Context) {
 	}
 }
 
-// next returns the lines of the next batch. Only Run removes lines.
+// next does not remove the lines. Only Run removes lines.
 func (o *Outbox) next() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return batch(o.lines)
 }
 
-// batch returns the first lines of the queue, up to the maximum size of a batch.
 func batch(lines [][]byte) [][]byte {
 	size := 0
 	for i, line := range lines {
@@ -180,7 +178,7 @@ func (o *Outbox) remove(n int) {
 	}
 }
 
-// sendState sends the current state of the cluster if this is due. It sends new events in between.
+// sendState sends the current state of the cluster if it is due, and new events in between.
 func (o *Outbox) sendState(ctx context.Context) {
 	current := o.due()
 	if current == nil {
@@ -204,7 +202,7 @@ func (o *Outbox) sendState(ctx context.Context) {
 	}
 }
 
-// due returns the current state if it must be sent now, and otherwise nil.
+// due returns nil if the current state need not be sent now.
 func (o *Outbox) due() iter.Seq[[]byte] {
 	o.mu.Lock()
 	defer o.mu.Unlock()

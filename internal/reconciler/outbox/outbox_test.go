@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 )
 
-// archive receives events in a synctest bubble, without a network.
+// archive receives events without a network, in a synctest bubble.
 type archive struct {
 	t     *testing.T
 	conns chan net.Conn
@@ -97,7 +97,6 @@ func (a *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// posts returns the number of requests so far.
 func (a *archive) posts() int {
 	synctest.Wait()
 	a.mu.Lock()
@@ -105,7 +104,6 @@ func (a *archive) posts() int {
 	return a.requests
 }
 
-// received returns the lines that were received since the previous call.
 func (a *archive) received() []string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -122,7 +120,7 @@ func (a *archive) expect(step string, want ...string) {
 	}
 }
 
-// run starts an outbox and an archive, and calls test. stop ends the outbox and returns how long that took.
+// run starts an outbox and an archive, and calls test. stop ends the outbox and returns the duration of its end.
 func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, stop func() time.Duration)) *bytes.Buffer {
 	log := new(bytes.Buffer)
 	synctest.Test(t, func(t *testing.T) {
@@ -155,8 +153,7 @@ func send(o *outbox.Outbox, lines ...string) {
 	}
 }
 
-// count checks the metrics, sorted by name and labels. It does not check the number of failures, because this
-// number depends on the random intervals between retries.
+// count checks the metrics except the number of failures, which depends on the random intervals between retries.
 func count(t *testing.T, o *outbox.Outbox, want string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -207,7 +204,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that, after failures, events are sent again until the archive has filed them, but not too often.
+// TestRetry checks that events are sent again until the archive has stored them, but not too often.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -234,7 +231,6 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRejected checks that invalid events do not prevent other events from being sent.
 func TestRejected(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(false, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "line 1: invalid", http.StatusBadRequest) })
@@ -251,7 +247,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestDrop checks that, when the queue is full, events are dropped without blocking, and that the current state is sent
+// TestDrop checks that events are dropped without blocking when the queue is full, and that the current state is sent
 // later.
 func TestDrop(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
@@ -286,7 +282,6 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// TestRepeat checks that new events are sent between the events of a large state.
 func TestRepeat(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		var states [][]byte
@@ -312,8 +307,8 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the outbox sends the current state again when the archive requests it. It must not do so if
-// it has sent the current state within the last minutes.
+// TestAsked checks that the outbox sends the current state when the archive requests it, unless it was sent within the
+// last minutes.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.ask = true
@@ -331,8 +326,7 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestShutdown checks that an outbox ends within a second. If the archive responds, the outbox must send its queue
-// first.
+// TestShutdown checks that an outbox ends within a second, after it has sent its queue to an archive that responds.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {

@@ -23,18 +23,18 @@ import (
 const (
 	// timeout is the timeout of a request. The archive responds only after it has written the events to its sinks.
 	timeout = 30 * time.Second
-	// minWait and maxWait are the bounds of the time until a retry.
+	// minWait and maxWait limit the time until a retry.
 	minWait = time.Second
 	maxWait = time.Minute
-	// maxReason is the maximum number of bytes of a response that are logged.
+	// maxReason limits the logged part of a response, in bytes.
 	maxReason = 300
 )
 
-// refusal is a response that reports no success.
+// refusal is a response that is not a success.
 type refusal struct {
 	status string
 	reason string
-	// retryAfter is the time until a retry, as the archive requests it.
+	// retryAfter is the time until a retry, from the header Retry-After.
 	retryAfter time.Duration
 	// invalid is set if a retry would get the same response.
 	invalid bool
@@ -42,8 +42,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return strings.TrimSpace(r.status + ": " + r.reason) }
 
-// deliver sends events until the archive files them or rejects them as invalid. It returns false if the context ends
-// earlier.
+// deliver sends events until the archive stores them or rejects them as invalid. It returns false if the context ends
+// first.
 func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
 		err := o.try(ctx, lines)
@@ -91,7 +91,6 @@ func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
 	return err
 }
 
-// post makes one request.
 func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	if o.client == nil {
 		client, err := newClient(o.opts)
@@ -116,7 +115,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // the connection can be reused only after its body was read
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // the connection is reused only if its body was read
 	if resp.StatusCode/100 == 2 {
 		if resp.Header.Get(event.RepeatHeader) == "true" {
 			o.again()
@@ -131,7 +130,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	return r
 }
 
-// authorize adds the token to a request. It reads the file with the token for each request.
+// authorize reads the file with the token for each request.
 func (o *Outbox) authorize(req *http.Request) error {
 	if o.opts.TokenFile == "" {
 		return nil
@@ -158,8 +157,7 @@ func compress(lines [][]byte) []byte {
 	return body.Bytes()
 }
 
-// newClient returns a client that does not follow redirects, because a redirect could send the
-// token to another server.
+// newClient returns a client that does not follow redirects, because a redirect could send the token to another server.
 func newClient(o Options) (*http.Client, error) {
 	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}}
 	options := []config.HTTPClientOption{config.WithUserAgent("gpuledger-reconciler/" + version.Version)}

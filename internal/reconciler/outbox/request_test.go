@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent only over verified TLS, even if the files of the token and of the CA bundle
-// appear late, and that redirects are not followed.
+// TestToken checks that the token is sent only over verified TLS, even if its file and the CA bundle appear late, and
+// that redirects are not followed.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))
@@ -59,7 +59,6 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestClientCertificate checks that the outbox uses its certificate for an archive that requires client certificates.
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "reconciler")
@@ -88,8 +87,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOpenToken checks that the token is not sent if other users may read its file, or if the file contains no valid
-// token. The log must contain the reason, but not the token.
+// TestOpenToken checks that the token is not sent if other users may read its file or if it is invalid. The log must
+// contain the reason, but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
@@ -127,7 +126,6 @@ func TestOpenToken(t *testing.T) {
 	}
 }
 
-// lines is a writer that sends each line to a channel.
 type lines chan string
 
 func (l lines) Write(text []byte) (int, error) {
@@ -148,7 +146,6 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// notify is a writer that reports the first write.
 type notify chan struct{}
 
 func (n notify) Write(text []byte) (int, error) {

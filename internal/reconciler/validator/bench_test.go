@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// BenchmarkFindings measures one scrape of a cluster of 5,000 Nodes with 8 GPUs each.
+// BenchmarkFindings measures the findings of 5,000 Nodes with 8 GPUs each, which are needed for one scrape.
 func BenchmarkFindings(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
@@ -27,7 +27,6 @@ func BenchmarkFindings(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures one reading of an exporter with an unchanged page.
 func BenchmarkRead(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)

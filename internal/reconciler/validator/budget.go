@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// These values limit the number of Nodes that may change in an hour: one in a hundred Nodes, or a few Nodes in a
-// small fleet. This limit is far higher than the usual number of board replacements, and far lower than the number
-// of Nodes that a bad driver release would change. There is one budget for changes of identity, and another budget
-// for Nodes that become unhealthy. If a Node changes repeatedly, its further changes are refused, and they do not
-// reduce the budget for other Nodes.
+// These values limit the number of Nodes that may change in an hour to one in a hundred, or a few Nodes in a small
+// fleet. That is far more than the usual number of board replacements, and far less than a bad driver release would
+// change. There is one budget for changes of identity, and one for Nodes that become unhealthy. A Node that changes
+// repeatedly does not use up the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -21,20 +20,19 @@ const (
 	budgetPerNode = 4
 )
 
-// Budget counts changes of Nodes.
+// Budget limits the changes of Nodes. It is not safe for concurrent use.
 type Budget struct {
 	spent map[string]spending // changes by Node
-	// approved is the number of unused changes that an administrator approved in addition to the limit. They expire
-	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved
-	// change per hour, so that a Node that changes repeatedly leaves the other approved changes to other Nodes.
+	// approved is the number of unused changes that an administrator approved in addition to the limit. They expire at
+	// the time until. granted contains the Nodes that used an approved change. Each Node may use one per hour, so that
+	// a Node that changes repeatedly leaves the others to other Nodes.
 	approved int
 	until    time.Time
 	granted  map[string]spending
-	// expires is the earliest Unix time at which a spending may expire.
+	// expires is the earliest Unix time at which an entry of spent or granted may expire.
 	expires int64
 }
 
-// spending records the changes of a Node since its first change.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`
@@ -50,8 +48,8 @@ func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
 
-// Take uses the budget for a change of a Node, and reports whether the change is allowed. The budget depends on the
-// size of the fleet. Repeating a change uses no budget, because the write of the change may have failed.
+// Take uses the budget for a change of a Node, and reports whether the change is allowed. fleet is the number of Nodes
+// on which the budget depends. Repeating a change uses no budget, because the write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	b.sweep(now)
 	last := digest(change)
@@ -74,10 +72,9 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
-// sweep removes expired spendings. It goes through all spendings only if at least one of them has expired, because
-// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node. A time
-// in the future comes from a wrong clock. sweep replaces such a time with the current time, so that the spending does
-// not block the budget for years.
+// sweep removes expired entries. It looks at all entries only if one of them has expired, because there can be an entry
+// for each Node of the fleet. A time in the future comes from a wrong clock and is replaced with the current time, so
+// that it does not block the budget for years.
 func (b *Budget) sweep(now time.Time) {
 	const window = int64(budgetWindow / time.Second)
 	if left := b.expires - now.Unix(); left > 0 && left <= window {
@@ -95,8 +92,7 @@ func (b *Budget) sweep(now time.Time) {
 	b.expires = first + window
 }
 
-// Approve allows additional changes beyond the limit, until the given time. Unused changes that have expired no longer
-// count.
+// Approve allows additional changes until the given time. Expired changes are removed first.
 func (b *Budget) Approve(changes int, now, until time.Time) {
 	if now.After(b.until) {
 		b.approved = 0
@@ -107,7 +103,7 @@ func (b *Budget) Approve(changes int, now, until time.Time) {
 // MarshalText returns the used part of the budget, without approved changes.
 func (b *Budget) MarshalText() ([]byte, error) { return json.Marshal(b.spent) }
 
-// UnmarshalText restores the used part of the budget from a text that [Budget.MarshalText] returned.
+// UnmarshalText restores the result of [Budget.MarshalText].
 func (b *Budget) UnmarshalText(text []byte) error {
 	spent := make(map[string]spending)
 	if err := json.Unmarshal(text, &spent); err != nil {
@@ -119,7 +115,7 @@ func (b *Budget) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// digest returns a short digest, so that the budget of a large fleet fits into an annotation.
+// digest is short, so that the budget of a large fleet fits into an annotation.
 func digest(change string) string {
 	sum := sha256.Sum256([]byte(change))
 	return hex.EncodeToString(sum[:8])

@@ -32,8 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneNode checks a node that changes again and again. The budget must refuse its further changes, and
-// these changes must not reduce the budget for other nodes.
+// TestBudgetOfOneNode checks that further changes of a node that changes again and again are refused, without effect on
+// other nodes.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -76,7 +76,6 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// restore returns the text of a budget, and a budget that is restored from it.
 func restore(t *testing.T, b *validator.Budget) (text []byte, restored *validator.Budget) {
 	t.Helper()
 	text, err := b.MarshalText()
@@ -90,7 +89,6 @@ func restore(t *testing.T, b *validator.Budget) (text []byte, restored *validato
 	return text, restored
 }
 
-// TestBudgetText checks that a restored budget allows the same changes as the original.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -109,8 +107,7 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWrongClock checks that changes in the future block the budget for at most an hour. They occur if a leader
-// had a wrong clock, or if the clock of this machine was set back.
+// A time in the future comes from a leader with a wrong clock, or from a clock that was set back.
 func TestBudgetOfWrongClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -128,8 +125,7 @@ func TestBudgetOfWrongClock(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailedWrites checks that a repeated change uses no budget, because its first write may have failed. A
-// node that changed before must also be allowed to repeat its last change.
+// TestBudgetOfFailedWrites checks that a repeated change uses no budget, because its first write may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

@@ -2,6 +2,6 @@
 //
 // Three rules prevent wrong labels. First, a change of identity requires two equal readings, so that a driver that is
 // being loaded changes nothing. Second, a change of identity must be within the [Budget], so that a driver release that
-// omits a field cannot remove the labels of a fleet. Third, a GPU that two Nodes report is assigned to neither of them,
-// so that a compromised node cannot take over the identity of another node.
+// omits a field cannot remove the labels of a fleet. Third, a GPU that two Nodes report is assigned to neither Node, so
+// that a compromised node cannot take over the identity of another node.
 package validator

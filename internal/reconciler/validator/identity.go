@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// identity is either the UUID of a GPU or the serial number of a board. An identity can be on only one Node. Serial
-// numbers are compared as label values, so that different spellings by the driver are equal.
+// identity is the UUID of a GPU or the serial number of a board. Each identity can be on only one Node. Serial numbers
+// are compared as label values, because the driver spells them in different ways.
 type identity struct {
 	serial bool
 	id     string
@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that are present according to a page. It omits lost GPUs, because a
-// lost GPU may be on another Node in the meantime. It includes the serial number of a board with two dies only once.
+// identitiesOf returns the identities of the GPUs that a page reports as present. A lost GPU may already be on another
+// Node. The serial number of a board with two GPUs is included once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {
@@ -47,8 +47,8 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node, so
-// additional Nodes are stored separately. This saves memory, because every GPU in the cluster has two identities.
+// holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node, so storing
+// additional Nodes separately saves memory.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string
@@ -79,7 +79,6 @@ func (c holders) drop(name string, list []identity) {
 	}
 }
 
-// nodesOf returns the Nodes that report an identity.
 func (c holders) nodesOf(cl identity) []string {
 	first, ok := c.first[cl]
 	if !ok {

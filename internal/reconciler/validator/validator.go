@@ -13,7 +13,7 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// These are the states. In the last six states, no labels are written to the Node.
+// In the last six of these states, no labels are written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
@@ -34,19 +34,18 @@ func (s State) Refused() bool {
 	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}, s)
 }
 
-// Finding is the state of a Node's inventory and the reason for this state.
+// Finding is the state of a Node's inventory and its reason.
 type Finding struct {
-	State State
-	// Detail describes the contradiction.
+	State  State
 	Detail string
-	// Other is the Node that reports the same GPU.
+	// Other is another Node that reports the same GPU.
 	Other string
 }
 
-// Validator holds the latest reports from the exporters. It is safe for concurrent use.
+// Validator holds the latest reports of the exporters. It is safe for concurrent use.
 type Validator struct {
 	rules nodelabel.Rules
-	// lapse is the time after which the last report from a silent exporter no longer conflicts with other Nodes.
+	// lapse is the time after which the last report of a silent exporter no longer conflicts with other Nodes.
 	lapse time.Duration
 
 	mu      sync.Mutex
@@ -54,26 +53,24 @@ type Validator struct {
 	holders holders
 }
 
-// node contains the reports from the exporters on one Node.
 type node struct {
 	state   State // never a duplicate state, because duplicates depend on other Nodes
 	detail  string
 	first   reading // labels that wait for a second, equal reading
 	settled *nodelabel.Desired
 	boards  []identity
-	// reported is the time of the last report. identified is the time of the last report that contained identities.
+	// reported is the time of the last report. identified is the time of the last report with identities.
 	reported, identified time.Time
-	// observations contains the latest report from each exporter. Nearly always, there is only one exporter.
+	// observations contains the latest report of each exporter on the Node, nearly always one.
 	observations map[string]observation
 }
 
-// observation contains the latest page from one exporter, converted to labels.
+// observation is the latest page of one exporter, converted to labels.
 type observation struct {
 	at      time.Time
 	desired nodelabel.Desired
 }
 
-// reading is the content of one page.
 type reading struct {
 	at      time.Time // time on the exporter's clock
 	desired nodelabel.Desired
@@ -105,8 +102,8 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// Reject records that a Node's inventory is rejected for a reason that is not on the exporter's page. The GPUs of the
-// Node then no longer conflict with other Nodes.
+// Reject records that a Node's inventory is rejected for a reason that is not on the exporter's page. Its GPUs then no
+// longer conflict with other Nodes.
 func (j *Validator) Reject(name string, why State, detail string, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,7 +114,6 @@ func (j *Validator) Reject(name string, why State, detail string, now time.Time)
 	return j.finding(name, n, now)
 }
 
-// node returns the entry for a Node. It creates the entry if necessary.
 func (j *Validator) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
@@ -127,8 +123,8 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions. It rejects the page if another exporter on the Node reports different
-// GPUs, because the labels would otherwise alternate between the two reports.
+// accept uses a page without contradictions, unless another exporter on the Node reports different GPUs. The labels
+// would otherwise alternate between the two reports.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	if n.settled != nil && n.settled.Equal(desired) {
@@ -157,8 +153,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be newer than the first reading, because a
-// hanging exporter repeats its last reading.
+// observe settles labels that were read twice. The second reading must be newer, because a hanging exporter repeats its
+// last reading.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
@@ -173,8 +169,8 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns the desired state of a Node, and whether this state is known. It is the last settled state, unless the
-// inventory is rejected.
+// Want returns the last settled state of a Node. It returns false if there is no such state, or if the inventory is
+// rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,7 +193,7 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 	return d
 }
 
-// conflict returns another Node that currently reports the identity, or an empty name if there is no such Node.
+// conflict returns another Node that currently reports the identity, or an empty name.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	for _, other := range j.holders.nodesOf(c) {
 		if other != name && now.Sub(j.nodes[other].identified) <= j.lapse {
@@ -217,8 +213,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the states of the inventories by Node. It omits Nodes with a silent exporter, because their
-// boards may have been moved.
+// Findings returns the findings by Node. Nodes with a silent exporter are omitted, because their boards may have been
+// moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -231,8 +227,6 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 	return all
 }
 
-// finding returns the finding for a Node. It looks for other Nodes that report the same GPUs only if the page itself is
-// valid, and if at least one identity in the cluster is reported twice.
 func (j *Validator) finding(name string, n *node, now time.Time) Finding {
 	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.boards {

@@ -26,7 +26,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, v: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// page returns the page of a healthy exporter for boards with the given serial numbers and one GPU each.
+// page returns the page of a healthy exporter for boards with one GPU each.
 func (c *bench) page(serials ...string) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
 	for i, s := range serials {
@@ -35,13 +35,12 @@ func (c *bench) page(serials ...string) inventory.Page {
 	return p
 }
 
-// expect advances the clock by a second and checks the decision about a page.
+// expect advances the clock by a second and checks the state after a page.
 func (c *bench) expect(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// expectFrom is [bench.expect] for one of several exporters on the node.
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -93,7 +92,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.wants("a", "2")
 }
 
-// TestSameReadingTwice checks that a hanging exporter, which repeats the same reading, confirms nothing.
+// A hanging exporter repeats its last reading, which must not count as a confirmation.
 func TestSameReadingTwice(t *testing.T) {
 	c := newBench(t)
 	p := c.page("1")
@@ -103,7 +102,7 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // settled labels require no second reading
 }
 
-// TestDriverDown checks that labels do not change while a driver is down, and that an earlier reading does not count as
+// TestDriverDown checks that labels do not change while a driver is down, and that a reading before does not count as
 // the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newBench(t)
@@ -157,7 +156,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDuplicates checks two nodes that report the same GPU. Neither may be written until only one of them reports it.
+// TestDuplicates checks that two nodes that report the same GPU are not written until only one of them reports it.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -192,8 +191,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestMovedBoard checks for how long the old node of a moved board counts as a node that reports the board. It counts
-// until its exporter is read again, is deleted, or has been silent for a long time.
+// TestMovedBoard checks that the old node of a moved board conflicts with the new node until its exporter is read
+// again, is deleted, or has been silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
@@ -220,8 +219,7 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// TestSilentIsNotRefused checks that the inventory of a silent node is not rejected. An example is a node that was
-// switched off and then lost a board.
+// An example of a silent node is a node that was switched off and then lost a board.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newBench(t)
 	c.settles("old", "1")
@@ -238,7 +236,6 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.wants("old") // this node keeps its labels
 }
 
-// TestDisagreement checks that two exporters on one Node are accepted only while their pages agree.
 func TestDisagreement(t *testing.T) {
 	tests := []struct {
 		name string
@@ -269,7 +266,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestDuplicateLabel checks that two spellings that become the same label value count as the same serial number.
+// Two spellings that become the same label value are the same serial number.
 func TestDuplicateLabel(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1654")
@@ -280,7 +277,6 @@ func TestDuplicateLabel(t *testing.T) {
 	c.wants("a")
 }
 
-// TestLostElsewhere checks that a lost GPU keeps its label until another Node reports it.
 func TestLostElsewhere(t *testing.T) {
 	c := newBench(t)
 	page := func() inventory.Page {
@@ -300,7 +296,7 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// TestNoClaim checks that a placeholder for a missing serial number does not identify a board, and that two dies of one
+// TestNoClaim checks that a placeholder for a missing serial number does not identify a board, and that two GPUs of one
 // board may have the same serial number.
 func TestNoClaim(t *testing.T) {
 	c := newBench(t)
@@ -314,8 +310,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// TestAnnotationOnly checks that a change of the annotation alone also needs two readings. Here, a GPU of the board
-// gets another UUID.
+// TestAnnotationOnly checks that a change of the annotation alone, such as another UUID of a GPU, also needs two
+// readings.
 func TestAnnotationOnly(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -332,7 +328,6 @@ func TestAnnotationOnly(t *testing.T) {
 	}
 }
 
-// TestForget checks that a forgotten Node has no desired state and no finding.
 func TestForget(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -345,9 +340,9 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down.
-// If another Node then reports the same board, it is unknown which of the two Nodes holds the board. If the page of
-// a Node is invalid, the finding must be the invalid page and not the conflict.
+// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down,
+// because it is then unknown which of two Nodes holds the board. A finding about the page itself has priority over a
+// conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

@@ -12,22 +12,21 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// These are the intervals between two checks for a resource. The first interval applies if the API server does not
-// serve the resource, because an upgrade may add it. The second interval applies after an error.
+// lackedAgain is the interval between two checks for a resource that the API server does not serve, because an upgrade
+// may add it. unknownAgain is the interval after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second
 )
 
-// Served waits until the API server serves a resource. It returns false if the context ends
-// first.
+// Served waits until the API server serves a resource. It returns false if the context ends first.
 func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource, log *slog.Logger) bool {
 	_, ok := ServedVersion(ctx, server, []schema.GroupVersionResource{of}, log)
 	return ok
 }
 
-// ServedVersion waits until the API server serves a resource in one of the given versions. It returns the first of
-// these versions that is served, or false if the context ends first.
+// ServedVersion waits until the API server serves one of the given versions of a resource, and returns the first
+// version that is served. It returns false if the context ends first.
 func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
 	logged := false
 	for {
@@ -55,7 +54,7 @@ func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfac
 	}
 }
 
-// serves reports whether the API server serves a resource. It returns an error if this is unknown.
+// serves returns an error if it is unknown whether the API server serves the resource.
 func serves(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
 	switch {

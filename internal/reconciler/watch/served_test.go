@@ -25,8 +25,8 @@ import (
 
 var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 
-// TestServed checks that a missing resource is requested again and again until an upgrade of the API server adds it,
-// and that a failed request is soon repeated.
+// TestServed checks that a missing resource is found after an upgrade of the API server, and that a failed request is
+// soon repeated.
 func TestServed(t *testing.T) {
 	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
@@ -74,7 +74,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedEnds checks that neither a missing resource nor a hanging API server delays the end of a term.
+// Neither a missing resource nor a hanging API server may delay the return after the context ended.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))

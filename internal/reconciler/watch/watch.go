@@ -1,5 +1,5 @@
 // Package watch waits for resources that the API server may not serve. It also logs and counts failed attempts to list
-// or watch a resource. The informers repeat failed attempts with backoff.
+// or watch a resource, which the informers repeat with backoff.
 package watch
 
 import (
@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// These are the watched resources.
 const (
 	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
@@ -41,21 +40,20 @@ func Named(name string) func(*metav1.ListOptions) {
 
 var resources = []string{ConfigMaps, DaemonSets, LocalQueues, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
 
-// Metric counts the failures.
+// Metric counts failed lists and watches.
 var Metric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_watch_failures_total", Type: prometheus.CounterValue,
 	Labels: []string{"resource"},
 	Help:   "Failed attempts to list or watch a resource.",
 }
 
-// Label is the label of this metric.
+// Label describes the label of [Metric].
 var Label = metric.Label{Name: "resource", Help: "Resource that could not be listed or watched.", Values: resources, Complete: true}
 
-// quiet is the time without failures after which the next failure is logged again. It is longer than the informers'
-// backoff.
+// quiet is the time without failures after which a failure is logged again. It is longer than the informers' backoff.
 const quiet = 10 * time.Minute
 
-// Failures counts failures and logs each failure once. It is a [prometheus.Collector] and safe for concurrent use.
+// Failures counts the failures and logs each failure once. It is a [prometheus.Collector] and safe for concurrent use.
 type Failures struct {
 	*prometheus.CounterVec
 	log *slog.Logger
@@ -69,7 +67,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns a Failures that has recorded no failures.
+// New returns Failures without failures.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),

@@ -29,8 +29,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWith
 	return nil
 }
 
-// TestFailures checks that each failure is counted, that it is logged once, and that the end of a watch does not count
-// as a failure.
+// TestFailures checks that each failure is counted but logged only once, and that the end of a watch is not a failure.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
