@@ -83,7 +83,6 @@ func TestCachedMany(t *testing.T) {
 	}
 }
 
-// TestCachedFailure checks that a failed response is not cached.
 func TestCachedFailure(t *testing.T) {
 	page := &gathered{err: errors.New("no page")}
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

@@ -91,7 +91,7 @@ func (c *Config) ValidateKey() error {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// addresses is a repeatable flag. The first value on the command line replaces the default.
+// The first value on the command line replaces the default.
 type addresses struct {
 	list  *[]string
 	given bool

@@ -20,7 +20,6 @@ type connections struct {
 	open map[*connection]struct{}
 }
 
-// connection is an open connection.
 type connection struct {
 	net.Conn
 	of      *connections
@@ -30,7 +29,6 @@ type connection struct {
 	since     time.Time // time at which the wait for the client began; not used while answering is set
 }
 
-// listener applies the limits to accepted connections.
 type listener struct {
 	net.Listener
 	connections *connections
@@ -111,7 +109,6 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// host returns the host in host:port.
 func host(address string) string {
 	if h, _, err := net.SplitHostPort(address); err == nil {
 		return h

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// request sends a request on a connection and reports whether the response is 200 OK.
 func request(c net.Conn) bool {
 	if _, err := io.WriteString(c, "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		return false
@@ -28,7 +27,6 @@ func request(c net.Conn) bool {
 	return err == nil && response.StatusCode == http.StatusOK
 }
 
-// isOpen reports whether a connection is still open on the server's side.
 func isOpen(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()

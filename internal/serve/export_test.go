@@ -6,7 +6,6 @@ import (
 	"net/http"
 )
 
-// Serve serves on listeners that a test creates.
 func (s *Server) Serve(ctx context.Context, handler http.Handler, listeners ...net.Listener) error {
 	return s.serve(ctx, handler, listeners)
 }

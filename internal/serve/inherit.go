@@ -34,7 +34,7 @@ func (s *Server) Bequeath() (environment []string, err error) {
 	return []string{sockets + "=" + strings.Join(numbers, ",")}, nil
 }
 
-// duplicate duplicates the socket of a listener. The duplicate stays open across execve.
+// The duplicate stays open across execve.
 func duplicate(l net.Listener) (fd int, err error) {
 	connection, err := l.(*net.TCPListener).SyscallConn()
 	if err != nil {

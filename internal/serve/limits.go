@@ -85,8 +85,6 @@ func limitBuffers(_, _ string, socket syscall.RawConn) error {
 	return err
 }
 
-// underTLS returns the connection below TLS. If the connection does not use TLS, it returns the
-// connection itself.
 func underTLS(c net.Conn) net.Conn {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn()

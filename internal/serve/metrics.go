@@ -28,7 +28,6 @@ func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	return m.Page(m.all(more))
 }
 
-// all returns a gatherer that combines the registry and further gatherers.
 func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.TransactionalGatherer {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(m.registry)}, more...)
 	return prometheus.NewMultiTRegistry(all...)

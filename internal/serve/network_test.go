@@ -27,7 +27,6 @@ type network struct {
 	registry *prometheus.Registry
 }
 
-// newNetwork starts a network with a server that runs until the end of the test.
 func newNetwork(t *testing.T, cfg serve.Config, handler http.Handler) *network {
 	t.Helper()
 	n := &network{t: t, incoming: make(chan net.Conn), registry: prometheus.NewRegistry()}
@@ -76,7 +75,6 @@ type memoryConn struct {
 
 func (c memoryConn) RemoteAddr() net.Addr { return c.remote }
 
-// dial opens a connection from a client address.
 func (n *network) dial(from string) net.Conn {
 	client, server := net.Pipe()
 	n.t.Cleanup(func() { _ = client.Close() })
@@ -84,15 +82,13 @@ func (n *network) dial(from string) net.Conn {
 	return client
 }
 
-// client returns a client with the given address that keeps its connections open.
 func (n *network) client(from string) *http.Client {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return n.dial(from), nil }}
 	n.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// get sends a request, and returns the status of the response and the duration. The status is 0 if there is no
-// response.
+// get returns status 0 if there is no response.
 func (n *network) get(client *http.Client, path string) (status int, took time.Duration) {
 	began := time.Now()
 	response, err := client.Get("http://gpu-node" + path)
@@ -106,7 +102,6 @@ func (n *network) get(client *http.Client, path string) (status int, took time.D
 	return response.StatusCode, time.Since(began)
 }
 
-// checkOverload checks the overload metric by action, and the number of log lines about too many clients.
 func (n *network) checkOverload(want map[string]int, lines int) {
 	n.t.Helper()
 	families, err := n.registry.Gather()

@@ -40,8 +40,7 @@ type overload struct {
 	*prometheus.CounterVec
 	log *slog.Logger
 
-	mu sync.Mutex
-	// last is the time of the last occurrence of each action.
+	mu   sync.Mutex
 	last map[string]time.Time
 }
 
@@ -57,8 +56,7 @@ func newOverload(log *slog.Logger) *overload {
 	return o
 }
 
-// add counts an action. If an overload begins, add logs the action with the client
-// address.
+// add logs an action with the client address if it begins an overload.
 func (o *overload) add(action, address string) {
 	o.WithLabelValues(action).Inc()
 	o.mu.Lock()

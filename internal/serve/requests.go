@@ -82,7 +82,6 @@ type queue struct {
 	addresses map[string]*share
 }
 
-// share contains the requests of one client address in a queue.
 type share struct {
 	*semaphore.Weighted
 	requests int // number of requests that are being answered or waiting
@@ -114,7 +113,6 @@ func (q *queue) leave(address string) {
 	q.part(address).Release(1)
 }
 
-// join adds a request to the share of its address.
 func (q *queue) join(address string) *share {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,7 +125,6 @@ func (q *queue) join(address string) *share {
 	return s
 }
 
-// part removes a request from the share of the client address that sent it.
 func (q *queue) part(address string) *share {
 	q.mu.Lock()
 	defer q.mu.Unlock()

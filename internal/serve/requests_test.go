@@ -145,7 +145,6 @@ func TestHungUp(t *testing.T) {
 	})
 }
 
-// TestKeptHeaders checks that a handler receives only the headers that handlers may read.
 func TestKeptHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got http.Header

@@ -92,7 +92,6 @@ func TestPasswordsWait(t *testing.T) {
 	})
 }
 
-// webConfig writes a web configuration with TLS and the given lines, and returns its path.
 func webConfig(t *testing.T, more string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -133,7 +133,6 @@ func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error
 	return s.serve(ctx, handler, listeners)
 }
 
-// serve serves on all listeners until the context ends or one of the listeners fails.
 func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	log := slog.New(withoutHTTP2{s.log.Handler()})
@@ -169,7 +168,6 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	return nil
 }
 
-// shutdown waits for open requests, for at most grace.
 func shutdown(ctx context.Context, server *http.Server) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

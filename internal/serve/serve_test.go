@@ -132,7 +132,6 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// failure is a log handler that is called when the server logs that it cannot serve.
 type failure func()
 
 func (f failure) Write(line []byte) (int, error) {

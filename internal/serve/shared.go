@@ -54,14 +54,13 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 // the response. The response must not depend on headers other than Accept and Accept-Encoding.
 func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
 
-// keyOf returns a key. Requests with equal keys get the same response.
+// Requests with equal keys get the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{
 		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 	}, "\n")
 }
 
-// made contains the key and the size of a response.
 type made struct {
 	key  string
 	size int // in bytes

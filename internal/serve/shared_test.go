@@ -22,8 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts its calls. After a delay, it returns some series. Their value is the number of calls, and their
-// labels have a given length.
+// gatherer returns series whose value is the number of its calls.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -119,7 +118,6 @@ type gathererFunc func() []*dto.MetricFamily
 
 func (f gathererFunc) Gather() ([]*dto.MetricFamily, func(), error) { return f(), func() {}, nil }
 
-// discarder is a response writer that discards the response.
 type discarder struct{}
 
 func (discarder) Header() http.Header         { return make(http.Header) }

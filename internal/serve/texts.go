@@ -40,7 +40,6 @@ type texts struct {
 	encoder expfmt.Encoder // writes to scratch
 }
 
-// gatheredOnce is a gatherer that returns families that were already gathered.
 type gatheredOnce struct {
 	families []*dto.MetricFamily
 	err      error
@@ -97,7 +96,6 @@ func (t *texts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = z.Close() // an error means that the client disconnected
 }
 
-// compressors keeps gzip writers for later responses.
 var compressors = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return z
@@ -121,7 +119,6 @@ func wantsGzip(header http.Header) (wants, simple bool) {
 	return wants, true
 }
 
-// write writes the page and keeps the texts of its families for the next page.
 func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricFamily) {
 	if format != t.format {
 		t.kept, t.format, t.encoder = nil, format, expfmt.NewEncoder(&t.scratch, format)
@@ -152,9 +149,8 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 	}
 }
 
-// encode encodes a family into a text that is kept. It overwrites the text of an earlier response. If the family
-// cannot be kept, it returns false. For example, a family cannot be kept if its estimated size in bytes exceeds
-// room.
+// encode encodes a family into a text that is kept, in the memory of an earlier response. It returns false if the
+// family cannot be kept, for example because its estimated size in bytes exceeds room.
 func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	if leastSize(f) > room || !to.take(f) {
 		return false
@@ -177,8 +173,7 @@ func leastSize(f *dto.MetricFamily) int {
 	return size * len(f.Metric)
 }
 
-// encodeTo encodes a family. If the encoding fails, encodeTo counts the failure, and the rest of the page is still
-// served.
+// If the encoding fails, encodeTo counts the failure, and the rest of the page is still served.
 func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	if err := encoder.Encode(f); err != nil {
 		t.log.Debug("encode metric family", "err", err)
@@ -195,14 +190,12 @@ type familyText struct {
 	text       []byte
 }
 
-// A seriesText is the content of one series in a familyText.
 type seriesText struct {
 	labels []*dto.LabelPair
 	bits   uint64 // bits of the value
 }
 
-// take copies the content of a family. It returns false if the family contains anything other than gauges or
-// counters.
+// take returns false if the family contains anything other than gauges or counters.
 func (t *familyText) take(f *dto.MetricFamily) bool {
 	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), slices.Grow(t.series[:0], len(f.Metric))
 	for _, m := range f.Metric {

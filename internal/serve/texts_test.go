@@ -22,7 +22,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// changing is a gatherer whose page changes at random.
 type changing struct {
 	*rand.Rand
 	families []*dto.MetricFamily
@@ -51,7 +50,7 @@ func (c *changing) metric(kind dto.MetricType) *dto.Metric {
 	return m
 }
 
-// family returns a random new family. A few families are so large that their text is not kept.
+// A few families are so large that their text is not kept.
 func (c *changing) family(name string) *dto.MetricFamily {
 	kind := []dto.MetricType{dto.MetricType_COUNTER, dto.MetricType_GAUGE, dto.MetricType_GAUGE, dto.MetricType_HISTOGRAM}[c.IntN(4)]
 	f := &dto.MetricFamily{Name: &name, Help: new(fmt.Sprint("Help ", c.IntN(3))), Type: &kind}
@@ -65,7 +64,6 @@ func (c *changing) family(name string) *dto.MetricFamily {
 	return f
 }
 
-// change makes one random change, of a kind that gatherers may make.
 func (c *changing) change() {
 	i := c.IntN(len(c.families))
 	f := c.families[i]
@@ -131,7 +129,6 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// textOf returns the status, the headers and the decompressed body of a response in one string.
 func textOf(t *testing.T, h http.Handler, r *http.Request) string {
 	t.Helper()
 	w := httptest.NewRecorder()

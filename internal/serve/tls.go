@@ -26,7 +26,6 @@ func (s *Server) Beside(address string, t TLS) *Server {
 	return other
 }
 
-// serveTLS serves until the server is closed.
 func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 	server.ErrorLog = log.New(handshakes{s.tls.Rejected}, "", 0)
 	s.log.Info("serving with TLS", "address", l.Addr().String())
