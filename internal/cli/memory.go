@@ -69,7 +69,6 @@ func GroupLimit(proc, mount string) (limit int64) {
 	return limit
 }
 
-// cgroups reads the program's cgroups from procfs.
 func cgroups(proc string) ([]procfs.Cgroup, error) {
 	fs, err := procfs.NewFS(proc)
 	if err != nil {
@@ -86,7 +85,6 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 // 2^63.
 const unlimited = 1 << 60
 
-// readLimit reads a limit from a file. It returns 0 if there is no limit.
 func readLimit(file string) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {
