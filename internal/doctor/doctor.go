@@ -20,7 +20,6 @@ import (
 // upcoming is the version that the printed commands contain if the program is not a release.
 const upcoming = "0.1.0"
 
-// options contains the command's options.
 type options struct {
 	kubectl   string
 	namespace string
@@ -105,7 +104,6 @@ func Run(ctx context.Context, args []string, p Process) int {
 
 var semantic = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+)$`)
 
-// releaseOf returns the version for the printed commands, and whether the program is a release.
 func releaseOf(stamped string) (string, bool) {
 	if match := semantic.FindStringSubmatch(stamped); match != nil {
 		return match[1], true

@@ -61,7 +61,6 @@ func logged(t *testing.T, log string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// TestErrors checks the exit status and the error line.
 func TestErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string

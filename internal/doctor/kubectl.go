@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// kubectl runs kubectl.
 type kubectl struct {
 	command []string // kubectl with leading arguments
 	flags   []string
@@ -26,7 +25,6 @@ const (
 	maxError = 1 << 10
 )
 
-// get returns the document at a path of the API server.
 func (k kubectl) get(ctx context.Context, path string) ([]byte, error) {
 	args := slices.Concat(k.command[1:], []string{"get", "--raw", path}, k.flags)
 	ctx, cancel := context.WithCancel(ctx)

@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// server serves the objects in a file, as an API server would.
 type server struct {
 	Version, Policies string
 	Groups            map[string][]string
@@ -36,7 +35,6 @@ func load(t testing.TB, name string) *server {
 	return s
 }
 
-// kinds maps each kind in the files to its resource in the API.
 var kinds = map[string]string{
 	"Node": "nodes", "DaemonSet": "daemonsets", "Deployment": "deployments", "Pod": "pods", "ConfigMap": "configmaps", "Event": "events",
 	"ResourceSlice": "resourceslices", "MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -74,7 +72,6 @@ func (s *server) groups() (all []any) {
 	return all
 }
 
-// list serves one page of a collection.
 func (s *server) list(u *url.URL) ([]byte, error) {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(u.Path, "/apis/"), "/api/"), "/")
 	namespace := ""
@@ -103,7 +100,6 @@ func (s *server) list(u *url.URL) ([]byte, error) {
 	return json.Marshal(map[string]any{"kind": "List", "metadata": map[string]string{"continue": next}, "items": items[start:end]})
 }
 
-// selected returns the objects that match the selectors in a request.
 func selected(o, m map[string]any, query url.Values) bool {
 	involved, _ := o["involvedObject"].(map[string]any)
 	for term := range strings.SplitSeq(query.Get("fieldSelector"), ",") {

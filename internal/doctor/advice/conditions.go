@@ -40,8 +40,7 @@ func (i *injector) takes(h *host) bool {
 	return true
 }
 
-// check evaluates a condition of the policy. If the condition does not hold for a pod, the report shows the reason
-// in check.
+// check evaluates a condition of the policy. The report shows reason if the condition does not hold for a pod.
 type check struct {
 	holds  func(p *pod, i *injector) bool
 	reason string

@@ -23,7 +23,6 @@ type meta struct {
 	ManagedFields       []struct{ Time time.Time }
 }
 
-// changed returns the time of the object's last recorded change.
 func (m *meta) changed() time.Time {
 	last := m.CreationTimestamp
 	for _, f := range m.ManagedFields {
@@ -34,7 +33,6 @@ func (m *meta) changed() time.Time {
 	return last
 }
 
-// full returns the object's namespace and name.
 func (m *meta) full() string { return m.Namespace + "/" + m.Name }
 
 type owner struct {
@@ -150,7 +148,6 @@ type binding struct {
 	}
 }
 
-// webhooks contains the needed fields of a MutatingWebhookConfiguration.
 type webhooks struct {
 	Metadata meta
 	Webhooks []struct {
@@ -184,7 +181,6 @@ type deployment struct {
 	Spec     struct{ Template struct{ Spec podSpec } }
 }
 
-// apiGroups lists the groups that the API server serves.
 type apiGroups struct {
 	Groups []struct {
 		Name     string
@@ -192,5 +188,4 @@ type apiGroups struct {
 	}
 }
 
-// apiResources lists the resources in a version of a group.
 type apiResources struct{ Resources []struct{ Name string } }

@@ -55,7 +55,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// harmless reads the objects of a server, checks the report, and returns it.
 func harmless(t *testing.T, s *server) string {
 	t.Helper()
 	cluster, err := advice.Read(s.get)
@@ -79,7 +78,6 @@ func harmless(t *testing.T, s *server) string {
 	return out.String()
 }
 
-// hostile contains replacements for values in the objects.
 var hostile = []any{
 	nil, 7, -1.5, true, "", "\x1b[2J\x1b[31m", "$(id)", "--all", "`id`; rm -rf /", "a\nb", "\u202egpu", "gpu-1", "true", strings.Repeat("x", 100000),
 	[]any{},
@@ -120,7 +118,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// replace replaces a random value in a tree.
 func replace(r *rand.Rand, at any) {
 	switch at := at.(type) {
 	case map[string]any:

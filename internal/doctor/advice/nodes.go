@@ -25,7 +25,6 @@ const (
 	fixRestart         // restart the DaemonSet, or delete the pod
 )
 
-// fix returns a fix of the given kind for the DaemonSet.
 func (h *host) fix(kind fixKind) fix {
 	if kind == fixNone {
 		return fix{}
@@ -42,7 +41,6 @@ const (
 	todo
 )
 
-// state describes the exporter on a Node.
 type state struct {
 	level level
 	text  string
@@ -114,7 +112,6 @@ func (p *pod) livesOn(n *node) bool {
 	return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded"
 }
 
-// state determines the state of the exporter on a Node.
 func (c *Cluster) state(n *node) state {
 	if n.Metadata.Labels["kubernetes.io/os"] == "windows" {
 		return state{level: other, text: "no exporter: the Node runs Windows"}
@@ -146,7 +143,6 @@ func (h *host) refusals(n *node) int {
 	return 0
 }
 
-// exporter describes a pod with the exporter's container on a Node.
 type exporter struct {
 	from string // the pod's DaemonSet
 	pod  *pod
@@ -172,14 +168,12 @@ func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	return present, absent
 }
 
-// installed reports whether the exporter is installed on the cluster in any form.
 func (c *Cluster) installed() bool {
 	return c.injector != nil || slices.ContainsFunc(c.hosts, func(h host) bool {
 		return h.set.Spec.Template.Spec.has(containerName) || slices.ContainsFunc(h.pods, func(p pod) bool { return p.Spec.has(containerName) })
 	})
 }
 
-// state returns the state of the exporter in its pod.
 func (e exporter) state(n *node) state {
 	p, text := e.pod, "exporter in the pods of "+e.from
 	for _, s := range p.Status.ContainerStatuses {
@@ -204,7 +198,6 @@ func (e exporter) state(n *node) state {
 	return state{level: todo, text: text + ": the container has no state, the pod is " + reason(cmp.Or(p.Status.Phase, "none"), p.Status.Message)}
 }
 
-// problem returns the reason why a container is not ready.
 func (s *containerStatus) problem() string {
 	switch {
 	case s.State.Waiting != nil:
@@ -215,8 +208,6 @@ func (s *containerStatus) problem() string {
 	return "the container is not ready"
 }
 
-// last describes how the container's previous run ended. If there was no previous run, it returns
-// an empty text.
 func last(s containerStatus) string {
 	if s.LastState.Terminated == nil {
 		return ""
@@ -238,7 +229,6 @@ func reason(reason, message string) string {
 	return text
 }
 
-// ready returns the reason why a Node is not ready, or an empty text if it is ready.
 func (n *node) ready() string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status != "True" {
@@ -248,8 +238,7 @@ func (n *node) ready() string {
 	return ""
 }
 
-// missing returns a state with the reason why a DaemonSet has no exporter on a Node. If no exporter is expected in
-// the DaemonSet, the text is empty.
+// If no exporter is expected in the DaemonSet, the text of the state is empty.
 func (c *Cluster) missing(h *host, n *node) state {
 	spec := &h.set.Spec.Template.Spec
 	with := spec.has(containerName)
@@ -274,12 +263,10 @@ func (c *Cluster) missing(h *host, n *node) state {
 	return s
 }
 
-// injectable reports whether the policy applies to at least one DaemonSet.
 func (c *Cluster) injectable() bool {
 	return slices.ContainsFunc(c.hosts, func(h host) bool { return c.injector.takes(&h) })
 }
 
-// changed returns the time of the last change to the policy or its parameters.
 func (i *injector) changed() time.Time {
 	last := i.metadata.changed()
 	if i.parameters != nil && i.parameters.Metadata.changed().After(last) {
@@ -288,7 +275,6 @@ func (i *injector) changed() time.Time {
 	return last
 }
 
-// noPod returns a state with the reason why a DaemonSet has no pod on a Node.
 func (c *Cluster) noPod(h *host, n *node) state {
 	r := h.set.Spec.Template.Spec.refuses(n)
 	s := state{level: todo}

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// vendor is a vendor of GPUs.
 type vendor string
 
 const (
@@ -74,7 +73,6 @@ func pluginOf(d *daemonSet) *plugin {
 	return nil
 }
 
-// found is a device plugin in a cluster, with its DaemonSet.
 type found struct {
 	*plugin
 	set *daemonSet
@@ -86,7 +84,6 @@ func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one
 // uses a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
-// onHostNetwork reports whether the pods use the network of their Node.
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
 
 // dcgmExporter reports whether the cluster has DCGM Exporter pods to which the overlay
@@ -128,7 +125,6 @@ func (c *Cluster) pluginFor(v vendor) (best *found) {
 	return best
 }
 
-// gpuResources matches the names of GPU resources.
 var gpuResources = regexp.MustCompile(`^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`)
 
 // gpuLabels contains the labels that mark Nodes with GPUs. An empty value matches any value.
@@ -183,7 +179,6 @@ func (c *Cluster) gpus(n *node, v vendor) string {
 	return "label " + slices.Min(labels) + ", no GPU in the Node's capacity"
 }
 
-// with returns the Nodes that have GPUs of a vendor.
 func (c *Cluster) with(v vendor) (nodes []*node) {
 	for i := range c.nodes {
 		if c.gpus(&c.nodes[i], v) != "" {
@@ -215,7 +210,6 @@ func bottlerocket(n *node) bool {
 // autopilot reports whether GKE manages a Node in Autopilot mode.
 func autopilot(n *node) bool { return strings.HasPrefix(n.Metadata.Name, "gk3-") }
 
-// distribution returns the name of the cluster's platform, or an empty text if it is unknown.
 func (c *Cluster) distribution() string {
 	nodes := make([]*node, len(c.nodes))
 	for i := range c.nodes {

@@ -38,8 +38,7 @@ type host struct {
 	events []event
 }
 
-// injector describes the admission policy or the webhook that adds the exporter to pods. It also
-// contains the parameters of the policy or webhook.
+// injector describes the admission policy or the webhook that adds the exporter to pods.
 type injector struct {
 	form       string // name in the report: "an admission policy" or "a webhook"
 	metadata   meta
@@ -55,8 +54,7 @@ const (
 	pageSize = 500
 	maxPages = 2000
 	// Namespace is the namespace that the documentation uses.
-	Namespace = "gpuledger"
-	// containerName is the name of the exporter's container.
+	Namespace     = "gpuledger"
 	containerName = "gpuledger"
 	admission     = "admissionregistration.k8s.io"
 	partOf        = "labelSelector=app.kubernetes.io/part-of%3Dgpuledger"
@@ -119,7 +117,6 @@ func (c *Cluster) serves(group, version string) bool {
 	return false
 }
 
-// draDrivers maps the DRA drivers for GPUs to their vendors.
 var draDrivers = map[string]vendor{"gpu.nvidia.com": nvidia, "gpu.amd.com": amd}
 
 func (c *Cluster) readSlices(r *reader) {
@@ -211,7 +208,6 @@ func (c *Cluster) readParameters(r *reader) {
 	}
 }
 
-// namespaces returns the namespaces in which the policy adds the container.
 func (i *injector) namespaces() (names []string) {
 	if i == nil {
 		return nil
@@ -259,7 +255,6 @@ func (s *podSpec) has(name string) bool {
 	return slices.ContainsFunc(s.Containers, func(c container) bool { return c.Name == name })
 }
 
-// reader reads lists and collects a line about each document that it could not read.
 type reader struct {
 	get    Get
 	lists  map[string]any // lists by path, because DaemonSets may share a namespace and a selector
@@ -274,8 +269,7 @@ func (r *reader) fail(kind string, err error) {
 	}
 }
 
-// read reads all pages of a list. It reads each list only once. If an object has an unexpected form,
-// read counts the object and omits it.
+// It reads each list only once. If an object has an unexpected form, read counts the object and omits it.
 func read[T any](r *reader, kind, path string) []T {
 	if all, known := r.lists[path].([]T); known {
 		return all
@@ -319,7 +313,6 @@ func readPages[T any](r *reader, kind, path string) (all []T) {
 	return all
 }
 
-// decode reads and decodes a document.
 func decode(get Get, path string, into any) error {
 	text, err := get(path)
 	if err != nil {

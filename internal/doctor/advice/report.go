@@ -76,7 +76,6 @@ func (c *Cluster) Write(w io.Writer, o Options) (int, error) {
 	return status, err
 }
 
-// report collects the lines.
 type report struct {
 	Options
 	out strings.Builder
@@ -84,17 +83,15 @@ type report struct {
 
 func (r *report) line(text string) { r.out.WriteString(strings.TrimRight(text, " ") + "\n") }
 
-// text writes a paragraph with an indent. Text from other programs is escaped.
+// Text from other programs is escaped.
 func (r *report) text(indent, text string) { r.wrap(indent, indent, text) }
 
-// fact writes a fact after its name.
 func (r *report) fact(name, text string) {
 	const column = 13
 	r.wrap(fmt.Sprintf("%-*s", column, name), strings.Repeat(" ", column), text)
 }
 
-// wrap writes words in lines of at most Width characters. The indent of the first line is first, and
-// the indent of all other lines is indent.
+// wrap writes lines of at most Width characters. The indent of the first line is first.
 func (r *report) wrap(first, indent, text string) {
 	line, indented := first, true
 	for word := range strings.FieldsSeq(labelvalue.Printable(strings.ReplaceAll(text, "\n", " "))) {
@@ -148,7 +145,6 @@ func (r *report) command(format string, values ...string) {
 	r.line(line)
 }
 
-// valued contains the flags that are followed by a value.
 var valued = map[string]bool{"--version": true, "--namespace": true, "--set": true, "--type": true, "--patch": true, "-k": true}
 
 func (c *Cluster) facts(r *report, groups []*group, choices []Choice) {
@@ -200,7 +196,6 @@ func (c *Cluster) driversOf(v vendor) string {
 	return strings.Join(names, ", ")
 }
 
-// describe returns a text with the row of docs/install.md and the overlay of the row.
 func (o *Choice) describe() string {
 	row := "no row of docs/install.md fits"
 	if o.Row != "" {
@@ -222,7 +217,6 @@ func (o *Choice) describe() string {
 	return text
 }
 
-// form returns a description of the installation.
 func (c *Cluster) form() string {
 	var forms []string
 	for _, h := range c.hosts {
@@ -245,7 +239,6 @@ func (c *Cluster) form() string {
 	return strings.Join(forms, "; ")
 }
 
-// installations writes how to install gpuledger.
 func (r *report) installations(groups []*group, choices []Choice) {
 	if len(choices) == 0 {
 		return
@@ -269,7 +262,6 @@ func (r *report) installations(groups []*group, choices []Choice) {
 	}
 }
 
-// install writes the commands of a choice.
 func (r *report) install(o *Choice, canary string) {
 	if o.sidecar {
 		r.text("", "To install the exporter in the device plugin's pods, run this command. Select one or two Nodes first (section \"Canary\" in docs/install.md):")
@@ -299,24 +291,20 @@ func (r *report) install(o *Choice, canary string) {
 	}
 }
 
-// apply writes the command that applies an overlay.
 func (r *report) apply(overlay string) {
 	r.command(`kubectl apply --server-side -k "github.com/gpuledger/gpuledger//manifests/overlays/`+overlay+`?ref=v%s"`, r.Release)
 }
 
-// helm writes the command that installs the chart.
 func (r *report) helm(values []string) {
 	r.command("helm install gpuledger "+chart+" --version %s --namespace %s --create-namespace"+strings.Repeat(" --set %s", len(values)),
 		append([]string{r.Release, r.Namespace}, values...)...)
 }
 
-// chart is the address of the Helm chart.
 const chart = "oci://ghcr.io/gpuledger/charts/gpuledger"
 
 // maxNodes is the maximum number of Nodes that the report lists in a group and names in a command.
 const maxNodes = 10
 
-// group writes a group of Nodes.
 func (r *report) group(c *Cluster, g *group) {
 	shown := g.nodes
 	more := ""
@@ -347,7 +335,6 @@ func (r *report) restart(f fix) {
 	r.command("kubectl --namespace %s rollout restart daemonset/%s", f.namespace, f.set)
 }
 
-// selectNodes writes the command that selects all Nodes.
 func (r *report) selectNodes(i *injector) {
 	m := i.parameters.Metadata
 	if release := m.Annotations["meta.helm.sh/release-name"]; release != "" {
@@ -365,7 +352,6 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// warnings returns warnings about the installation as a whole.
 func (c *Cluster) warnings() (texts []string) {
 	if c.reconciler == nil {
 		return nil
@@ -380,8 +366,6 @@ func (c *Cluster) warnings() (texts []string) {
 	return texts
 }
 
-// exportersOfReconciler returns the names of the exporters' DaemonSets that the reconciler is
-// configured to read.
 func (c *Cluster) exportersOfReconciler() (names []string) {
 	for _, container := range c.reconciler.Spec.Template.Spec.Containers {
 		if container.Name != "reconciler" {

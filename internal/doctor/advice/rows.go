@@ -106,7 +106,6 @@ func (c *Cluster) Choices() (all []Choice) {
 	return all
 }
 
-// complete sets the properties that do not depend on the row.
 func (c *Cluster) complete(o *Choice) {
 	o.sidecar = sidecars[o.Overlay] != ""
 	if o.plugin.is(operatorPlugin) && o.Row != rowOpenShift && c.policyAPI == "v1" && c.dcgmExporter() {
@@ -152,10 +151,9 @@ func (o *Choice) beside() *Choice {
 	return &b
 }
 
-// k0sKubelet is the kubelet's root directory on k0s.
 const k0sKubelet = "/var/lib/k0s/kubelet"
 
-// rule is a choice for one kind of cluster. The first rule that holds is used.
+// The first rule that holds is used.
 type rule struct {
 	holds bool
 	Choice
@@ -194,7 +192,6 @@ func (c *Cluster) nvidiaRules(p *found, nodes []*node) []rule {
 	return append(rows, c.pluginRules(p, operator, ordinary)...)
 }
 
-// pluginRules returns the rules for NVIDIA's device plugin in its usual forms.
 func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
 	sidecar := map[bool]string{true: "helm", false: "static"}[p.is(helmPlugin)]
 	if operator {

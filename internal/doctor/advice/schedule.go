@@ -85,7 +85,6 @@ func (s *podSpec) unselected(n *node) refusal {
 	return refusal{reason: "the Node has no label that the DaemonSet selects", labels: strings.Join(missing, " ")}
 }
 
-// terms returns the terms of the required affinity.
 func (s *podSpec) terms() []term {
 	if s.Affinity.NodeAffinity.Required == nil {
 		return nil
@@ -106,14 +105,12 @@ func (s *podSpec) nodes() (names []string) {
 	return names
 }
 
-// mentions reports whether the affinity has a requirement for a label.
 func (s *podSpec) mentions(key string) bool {
 	return slices.ContainsFunc(s.terms(), func(t term) bool {
 		return slices.ContainsFunc(t.MatchExpressions, func(r requirement) bool { return r.Key == key })
 	})
 }
 
-// keys lists the label keys in the affinity.
 func (s *podSpec) keys() string {
 	var keys []string
 	for _, t := range s.terms() {
@@ -126,8 +123,6 @@ func (s *podSpec) keys() string {
 	return strings.Join(keys, ", ")
 }
 
-// selects reports whether the node selector and the affinity match a Node that has the given
-// labels.
 func (s *podSpec) selects(n *node, labels map[string]string) bool {
 	for key, want := range s.NodeSelector {
 		if value, ok := labels[key]; !ok || value != want {
@@ -145,7 +140,6 @@ func (s *podSpec) selects(n *node, labels map[string]string) bool {
 	})
 }
 
-// matches evaluates one requirement of an affinity.
 func (r *requirement) matches(labels map[string]string) bool {
 	value, ok := labels[r.Key]
 	switch r.Operator {
