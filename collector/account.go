@@ -6,8 +6,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accountMetrics contains the labels and the metrics for the accounts of one kind of
-// owner.
 type accountMetrics struct {
 	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
 	energy, idle, allocated, active, busy metricID
@@ -16,7 +14,6 @@ type accountMetrics struct {
 	process                               processMetrics
 }
 
-// accountsOf contains the metrics for each kind of owner that has accounts.
 var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerPod: {
 		labels: (*page).account,
@@ -40,7 +37,6 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	},
 }
 
-// accounts renders the accounts in a GPU's book.
 func (p *page) accounts(g *gpu.GPU) {
 	showProcesses := p.opts.Process.shows(g)
 	live := liveProcesses(g)
@@ -64,7 +60,6 @@ func (p *page) accounts(g *gpu.GPU) {
 	}
 }
 
-// charged renders the energy of one account by charging method.
 func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	for m, e := range a.Energy {
 		p.counter(metrics.energy, e.Joules(), a.Opened, p.with(key, "method", gpu.Method(m).String()))
@@ -79,10 +74,8 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	}
 }
 
-// profiledMetrics contains the metrics for profiled work.
 type profiledMetrics struct{ time, tensor, dram metricID }
 
-// profiled renders profiled work if it is known.
 func (p *page) profiled(work gpu.Profiled, opened time.Time, metrics profiledMetrics, key *labelSet) {
 	if work.Time == 0 {
 		return

@@ -875,7 +875,6 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	},
 })
 
-// withTables adds the metrics from the tables of package gpu.
 func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 	for i, g := range gpu.GaugeInfos {
 		rows[firstGauge+metricID(i)] = metric.Metric{

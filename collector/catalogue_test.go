@@ -256,7 +256,6 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// withFans returns a node with a GPU that has n fans.
 func withFans(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	r := s.GPUs[0].Reading
@@ -266,7 +265,6 @@ func withFans(n int) *gpu.Snapshot {
 	return s
 }
 
-// withSXIDs returns a node with an NVSwitch whose errors have n different codes.
 func withSXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
@@ -275,8 +273,7 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled changes the node s so that its GPUs and owners were throttled. The throttle causes are the first causes
-// in the list.
+// throttled changes s so that its GPUs and owners were throttled by the first causes.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book
@@ -290,7 +287,6 @@ func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	return s
 }
 
-// withProblems returns a node with a GPU that has n fabric problems.
 func withProblems(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {
@@ -299,7 +295,6 @@ func withProblems(n int) *gpu.Snapshot {
 	return s
 }
 
-// withRAS returns a node with a GPU that counts errors in n blocks.
 func withRAS(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {
@@ -310,7 +305,6 @@ func withRAS(n int) *gpu.Snapshot {
 	return s
 }
 
-// withJobs returns a node with n jobs in a container.
 func withJobs(n int) *gpu.Snapshot {
 	s := crowd(1, 1, 0)
 	for i := range n {
@@ -326,7 +320,6 @@ func withMIG(n int) *gpu.Snapshot {
 	return s
 }
 
-// withInstances returns a node with a GPU that has profiles of n MIG instances.
 func withInstances(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {

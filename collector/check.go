@@ -49,7 +49,6 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	return all
 }
 
-// fillHealth sets a value for each health series in a reading.
 func fillHealth(r *gpu.Reading) {
 	r.Health, r.Details = nil, nil
 	for m, info := range gpu.HealthInfos {

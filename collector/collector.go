@@ -24,7 +24,6 @@ type Options struct {
 	Process ProcessMode
 }
 
-// hides reports whether the options always hide a metric.
 func (o Options) hides(m metric.Metric) bool {
 	switch m.Flag {
 	case FlagGauges:

@@ -42,7 +42,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// checkGolden compares a page with its golden file.
 func checkGolden(t *testing.T, name string, families []*dto.MetricFamily) {
 	t.Helper()
 	golden.Check(t, name+".prom", text(t, families))
@@ -117,7 +116,6 @@ func TestHiddenMetrics(t *testing.T) {
 	}
 }
 
-// gather scrapes the page of a snapshot, with all checks of the registry.
 func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.MetricFamily {
 	t.Helper()
 	families, err := registry(s, opts).Gather()
@@ -127,7 +125,6 @@ func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.Metric
 	return families
 }
 
-// gatherRecord scrapes the record of a snapshot, with all checks of the registry.
 func gatherRecord(t testing.TB, s *gpu.Snapshot) []*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -164,7 +161,6 @@ func byName(families []*dto.MetricFamily) map[string]*dto.MetricFamily {
 	return m
 }
 
-// pageOf renders families as text, in alphabetical order.
 func pageOf(t testing.TB, families map[string]*dto.MetricFamily) string {
 	t.Helper()
 	var sorted []*dto.MetricFamily

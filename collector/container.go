@@ -4,7 +4,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns the labels that identify the series of a container on a GPU.
 func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }

@@ -30,7 +30,6 @@ type DCGMField struct {
 	text  fieldText
 }
 
-// Reasons why a field is not read from NVML.
 const (
 	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
 	notRead        = "needs a host engine"

@@ -6,8 +6,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// energy renders the book of a GPU, except for the accounts. This includes the energy of
-// the board and the unattributed energy by reason.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {
@@ -32,8 +30,7 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// throttled renders the throttled part of an amount for each throttle cause that has
-// occurred.
+// throttled renders only the causes that have occurred.
 func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
 	for cause, part := range t {
 		if part.Time > 0 {

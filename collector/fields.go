@@ -44,13 +44,11 @@ func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }
 
-// fieldRow is a row of the page with the labels that all series of the row share.
 type fieldRow struct {
 	*gpu.FieldRow
 	labels []*dto.LabelPair // labels sorted by name
 }
 
-// equal reports whether two rows have the same series and values.
 func (r fieldRow) equal(o fieldRow) bool {
 	return r.FieldRow == o.FieldRow && slices.EqualFunc(r.labels, o.labels, func(a, b *dto.LabelPair) bool {
 		return *a.Name == *b.Name && *a.Value == *b.Value
@@ -82,7 +80,6 @@ func (c *Fields) Gather() ([]*dto.MetricFamily, func(), error) {
 	return families, func() {}, nil
 }
 
-// newFieldFamily returns the series for the i-th field in each row.
 func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &field.Name, Help: &field.Help, Type: gauge.ToDTO()}
 	if field.Counter {
@@ -101,7 +98,6 @@ func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFam
 	return f
 }
 
-// read returns the latest page and its rows for present GPUs.
 func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
 	if s == nil {

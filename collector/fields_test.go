@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// fieldPage returns a field page with a row for each GPU of a node.
 func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	p := &gpu.FieldPage{}
 	for i := range fields {
@@ -31,7 +30,6 @@ func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	return p
 }
 
-// gatherFields scrapes the field page for a snapshot, with all checks of a registry.
 func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricFamily {
 	t.Helper()
 	c := collector.NewFields(func() *gpu.Snapshot { return s }, hostname)

@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// snapshots returns the snapshots of all golden pages, by name.
 func snapshots() map[string]*gpu.Snapshot {
 	all := map[string]*gpu.Snapshot{"none": nil, "pod_on_instances": podOnInstances()}
 	for _, s := range scenarios {
@@ -27,12 +26,10 @@ func snapshots() map[string]*gpu.Snapshot {
 	return all
 }
 
-// pageAndRecord returns collectors for the main page and the record.
 func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
 
-// direct gathers the families from a collector without a registry, and calls read with them.
 func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
 	t.Helper()
 	families, done, err := c.Gather()
@@ -58,7 +55,6 @@ func TestGatherIsOfRegistry(t *testing.T) {
 	}
 }
 
-// stringsOf formats each family with all its fields.
 func stringsOf(families []*dto.MetricFamily) []string {
 	var all []string
 	for _, f := range families {

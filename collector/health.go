@@ -54,7 +54,6 @@ func (p *page) healthValues(r *gpu.Reading, uuid *labelSet) {
 	}
 }
 
-// values renders values of metrics in [gpu.HealthInfos].
 func (p *page) values(values []gpu.HealthValue, uuid *labelSet) {
 	for i := range values {
 		v := &values[i]
@@ -73,8 +72,7 @@ func (p *page) values(values []gpu.HealthValue, uuid *labelSet) {
 	}
 }
 
-// activities renders the integrals of the activities in a profile. The integrals restart when the exporter
-// restarts.
+// The counters of activities restart when the exporter restarts.
 func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) {
 	if profile == nil || !p.opts.Profiling {
 		return
@@ -101,7 +99,6 @@ func (p *page) stages(stages []gpu.Stage) {
 	}
 }
 
-// processCounts renders the numbers of processes with a known and with an unknown owner.
 func (p *page) processCounts(gpus []gpu.GPU) {
 	var mapped, unmapped int
 	for i := range gpus {

@@ -32,7 +32,6 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	p.mig(g.Partitions, uuid)
 }
 
-// fabricHealth renders the health of the links of a present GPU.
 func (p *page) fabricHealth(g *gpu.GPU, uuid *labelSet) {
 	if !g.Present || g.Fabric == nil || len(g.Fabric.Problems) == 0 {
 		return

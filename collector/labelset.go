@@ -19,7 +19,6 @@ func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns the names and values of base, followed by the additional names and values.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {
@@ -49,7 +48,6 @@ func (l *labelSet) key() string {
 	return b.String()
 }
 
-// decimal formats an optional number. It returns an empty string for nil.
 func decimal(n *int) string {
 	if n == nil {
 		return ""

@@ -33,7 +33,6 @@ func (p *page) node(s *gpu.Snapshot) {
 	}
 }
 
-// machine renders the identity of the machine according to its firmware.
 func (p *page) machine(n gpu.Node) {
 	p.info(nodeInfo, p.labels(
 		"node", n.Name,

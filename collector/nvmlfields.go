@@ -74,10 +74,8 @@ func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldS
 	return &Fields{latest: latest, hostname: hostname, page: page}
 }
 
-// nvidia is the vendor of the GPUs that the page contains.
 const nvidia = "NVIDIA"
 
-// page returns the page for a snapshot.
 func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 	page := &gpu.FieldPage{Fields: c.Metrics, Labels: c.Labels}
 	var driver gpu.Driver
@@ -105,10 +103,8 @@ func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 // value is known.
 type fieldValue func(*gpu.GPU) (float64, bool)
 
-// A fieldText is a function that returns the value of a field that is a label.
 type fieldText func(gpu.Driver, *gpu.GPU) string
 
-// of returns the value for a GPU, or nil if the value is unknown.
 func (f fieldValue) of(g *gpu.GPU) *float64 {
 	v, ok := f(g)
 	if !ok {
@@ -117,7 +113,6 @@ func (f fieldValue) of(g *gpu.GPU) *float64 {
 	return &v
 }
 
-// ofReading returns a fieldValue that reads a value from the latest reading.
 func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
 	return func(g *gpu.GPU) (float64, bool) {
 		if g.Reading == nil {
@@ -127,8 +122,7 @@ func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
 	}
 }
 
-// gaugeIn returns a fieldValue for a gauge. The argument units is the factor from the base unit of the gauge to DCGM's
-// unit.
+// The argument units is the factor from the base unit of the gauge to DCGM's unit.
 func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		v := r.Gauges[gauge]
@@ -139,8 +133,7 @@ func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	})
 }
 
-// healthIn returns a fieldValue for a health value. The argument units is the factor from the base unit of the value
-// to DCGM's unit.
+// The argument units is the factor from the base unit of the value to DCGM's unit.
 func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		for _, v := range r.Health {
@@ -152,7 +145,6 @@ func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 	})
 }
 
-// firmwareVersion returns a field for the version of a part of the firmware.
 func firmwareVersion(part string) fieldText {
 	return func(_ gpu.Driver, g *gpu.GPU) string {
 		if g.Reading == nil {
@@ -204,7 +196,6 @@ func energyCounter(g *gpu.GPU) (float64, bool) {
 	return float64(*g.Reading.Energy), true
 }
 
-// lastXID returns the code of the last error, or 0 if there was no error.
 func lastXID(g *gpu.GPU) (float64, bool) {
 	var last uint64
 	var at time.Time

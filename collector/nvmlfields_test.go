@@ -114,7 +114,6 @@ func nvmlNode() *gpu.Snapshot {
 	return s
 }
 
-// valuesOf returns the values of each metric on a page, one for each GPU that has a value.
 func valuesOf(families []*dto.MetricFamily) map[string][]float64 {
 	values := make(map[string][]float64)
 	for _, f := range families {

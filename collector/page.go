@@ -29,7 +29,6 @@ type question struct {
 	first  bool
 }
 
-// seriesKey identifies a series.
 type seriesKey struct {
 	metric metricID
 	labels string
@@ -66,10 +65,8 @@ func (p *page) differ() {
 	}
 }
 
-// labels returns a set of labels from names and values.
 func (p *page) labels(given ...string) *labelSet { return p.with(nil, given...) }
 
-// with returns the labels of base, followed by labels from the given names and values.
 func (p *page) with(base *labelSet, given ...string) *labelSet {
 	if old := p.sets.old(); p.same && old != nil && (*old).matches(base, given) {
 		p.sets.next++
@@ -134,21 +131,18 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(since)
 }
 
-// optional writes a gauge if the value v is not nil.
 func optional[T ~float64 | ~uint64 | ~int](p *page, m metricID, v *T, l *labelSet) {
 	if v != nil {
 		p.gauge(m, float64(*v), l)
 	}
 }
 
-// moment writes a time as a gauge, unless it is zero.
 func (p *page) moment(m metricID, t time.Time, l *labelSet) {
 	if !t.IsZero() {
 		p.gauge(m, float64(t.UnixMilli())/1000, l)
 	}
 }
 
-// flag writes a condition as 1 or 0.
 func (p *page) flag(m metricID, on bool, l *labelSet) {
 	v := 0.0
 	if on {

@@ -183,7 +183,6 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 	return s
 }
 
-// labelsOf returns the sorted label values of all series of a metric.
 func labelsOf(mf *dto.MetricFamily) []string {
 	var all []string
 	for _, m := range mf.GetMetric() {

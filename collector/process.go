@@ -18,7 +18,6 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 	return live
 }
 
-// processMetrics contains the metrics for the processes of one kind of owner.
 type processMetrics struct{ info, energy, active, sm, memory, memoryUsed, start metricID }
 
 func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess, shown processMetrics) {
@@ -41,9 +40,8 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// process renders a process. live is nil after the process left the GPU. After that, the
-// account of the process remains on the page for the retention time, but the page contains no
-// gauges for the process.
+// live is nil after the process left the GPU. After that, the counters of the process remain on the page for the
+// retention time, and its gauges are absent.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess, shown processMetrics) {
 	p.info(shown.info, p.with(which, "container_id", q.ContainerID))
 	p.moment(shown.start, q.StartTime, which)

@@ -24,12 +24,10 @@ const (
 
 var processModes = []string{"always", "shared", "never"}
 
-// shows reports whether the page currently contains the processes on a GPU.
 func (m ProcessMode) shows(g *gpu.GPU) bool {
 	return m == ProcessAlways || m == ProcessShared && shared(g)
 }
 
-// shared reports whether several containers hold or use the GPU.
 func shared(g *gpu.GPU) bool {
 	return slices.ContainsFunc(g.Holders, func(h gpu.Holder) bool { return h.Owner != g.Holders[0].Owner })
 }

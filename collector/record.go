@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// record renders the record, which is kept for years.
 func (p *page) record(s *gpu.Snapshot) {
 	rows := record.New(s)
 	for i := range rows.Placements {
@@ -48,7 +47,6 @@ func (p *page) placement(r *record.Placement) {
 	))
 }
 
-// boardHealth renders the health record of a GPU.
 func (p *page) boardHealth(r *record.Health) {
 	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
 	if !p.first(boardLosses, board) {
@@ -84,7 +82,6 @@ func (p *page) boardHealth(r *record.Health) {
 	}
 }
 
-// throttledBoards contains the metrics for the throttled time of a board.
 var throttledBoards = [gpu.NumThrottles]metricID{gpu.ThrottleThermal: boardThermal, gpu.ThrottlePowerBrake: boardPowerBrake}
 
 // ownCounter renders a counter that the GPU itself counts. The counter has no created timestamp,
@@ -95,7 +92,6 @@ func (p *page) ownCounter(m metricID, v *float64, board *labelSet) {
 	}
 }
 
-// board renders the energy of a GPU.
 func (p *page) board(r *record.Board) {
 	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
 	if !p.first(boardEnergy, board) {
@@ -114,7 +110,7 @@ func (p *page) board(r *record.Board) {
 	}
 }
 
-// amountMetrics contains the metrics for the amounts of one kind of owner.
+// amountMetrics contains the metrics for the energy and the times of one kind of owner.
 type amountMetrics struct {
 	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
 	throttledEnergy, throttledSeconds                                        metricID
@@ -136,7 +132,6 @@ var (
 	}
 )
 
-// allocation renders the amounts of a pod on a GPU.
 func (p *page) allocation(r *record.Allocation) {
 	pod := p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,
@@ -156,14 +151,12 @@ func (p *page) podNamespace(node, namespace string) {
 	}
 }
 
-// unitAllocation renders the amounts of a unit on a GPU.
 func (p *page) unitAllocation(r *record.UnitAllocation) {
 	p.amounts(&r.Amounts, &unitAmounts, p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial, "manager", r.Manager, "unit", r.Name,
 	))
 }
 
-// amounts renders the amounts of an owner on a GPU.
 func (p *page) amounts(r *record.Amounts, metrics *amountMetrics, key *labelSet) {
 	if !p.first(metrics.energy, key) {
 		return

@@ -101,9 +101,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks created timestamps. The timestamp of a pod's counters must be the time at which the
-// pod's first account was opened. The timestamp of a board's counters must be the time at which the book was opened. If
-// a counter continues a series with another serial number, it must have no created timestamp.
+// TestRecordBegan checks created timestamps. The counters of a pod must have the time of the pod's first account, and
+// the counters of a board must have the time at which counting began. If a counter continues a series with another
+// serial number, it must have no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {
@@ -134,7 +134,6 @@ func TestRecordBegan(t *testing.T) {
 	}
 }
 
-// createdOf returns the created timestamp of a pod's counter, or the zero time if it has none.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

@@ -22,7 +22,7 @@ type series struct {
 	metric metricID
 }
 
-// write overwrites a series. The series has no label pairs until label adds them.
+// The series has no label pairs until label adds them.
 func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l *labelSet) {
 	s.metric, s.value, s.labels, s.Label = m, v, l, nil
 	if catalogue[m].Type != counter {
@@ -44,8 +44,7 @@ func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
-// began reports whether a counter has the given created timestamp. If the given time is zero,
-// began reports whether the counter has no created timestamp.
+// If since is zero, began reports whether the counter has no created timestamp.
 func (s *series) began(since time.Time) bool {
 	created := s.GetCounter().GetCreatedTimestamp()
 	if created == nil || since.IsZero() {

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Times in the snapshots below.
 var (
 	boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	now  = boot.Add(90 * time.Minute)
@@ -144,7 +143,6 @@ func lostGPU() *gpu.Snapshot {
 	return s
 }
 
-// noDriver returns a node on which no source responds.
 func noDriver() *gpu.Snapshot {
 	return &gpu.Snapshot{
 		At:      gpu.Instant{Wall: now, Boot: 90 * time.Minute},
@@ -238,7 +236,6 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 	}
 }
 
-// profile returns a profile with all values.
 func profile() *gpu.Profile {
 	p := &gpu.Profile{}
 	for i := range p.Last {
@@ -278,7 +275,6 @@ func allHealth(i int) (values, details []gpu.HealthValue) {
 	return values, details
 }
 
-// newMIG returns a partitioning with n instances that have one slice each.
 func newMIG(n int) *gpu.Partitioning {
 	m := &gpu.Partitioning{Slices: 7}
 	for i := range n {
@@ -309,7 +305,6 @@ func newProcess(pid uint32, name string, exclusive, shared gpu.Millijoules) gpu.
 	}
 }
 
-// newLive returns the running process of the i-th process account.
 func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	q := a.Processes[i]
 	return gpu.LiveProcess{
@@ -321,7 +316,6 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	}
 }
 
-// allGauges sets a value for each gauge without one.
 func allGauges(g gpu.Gauges) gpu.Gauges {
 	for i := range g {
 		if g[i] == nil {

@@ -8,12 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// unit returns the labels that identify the series of a unit on a GPU.
 func (p *page) unit(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "manager", k.Scope, "unit", k.Name)
 }
 
-// unitHolder renders a unit that holds or uses the GPU now.
 func (p *page) unitHolder(g *gpu.GPU, h gpu.Holder) {
 	if who := p.unit(g.UUID, h.AccountKey); p.first(unitGPUInfo, who) {
 		p.info(unitGPUInfo, p.with(who, "sharing", string(h.Sharing)))
