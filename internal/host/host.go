@@ -115,8 +115,7 @@ func served(dir, device, driver string) bool {
 	return reserved == "" || reserved == "(null)" || reserved == driver
 }
 
-// attribute returns a device's attribute, or an empty string if the attribute cannot be read. This
-// can happen, for example, because the device was removed.
+// attribute returns an empty string if the attribute cannot be read, for example because the device was removed.
 func attribute(dir, device, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, device, name))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// after returns a function that waits for the given time and then returns 7.
 func after(d time.Duration) func() int {
 	return func() int {
 		time.Sleep(d)

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// name is the name of the feature file.
 	name = "gpuledger"
 	// period is the interval between two readings. A change of labels requires two equal readings.
 	period = time.Minute
@@ -78,7 +77,7 @@ func (f *File) update(now time.Time) error {
 	return f.write(want, now)
 }
 
-// labels returns the labels for the latest snapshot, or nil if the snapshot is not complete.
+// labels returns nil if the snapshot is not complete.
 func (f *File) labels() map[string]string {
 	snapshot := f.Latest()
 	if snapshot == nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nfd"
 )
 
-// node returns a snapshot of a node with one GPU.
 func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: drivers, GPUs: make([]gpu.GPU, 1)}
 	s.Node.Name = "gpu-1"
