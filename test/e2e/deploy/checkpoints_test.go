@@ -23,11 +23,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// checkpointsFile contains the ConfigMap for checkpoints, and the role for it.
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
-// checkpointsURL writes the files that a pod gets from its service account, and returns a ConfigMap's URL that names
-// these files.
+// checkpointsURL writes the files of a service account, as in a pod, and returns the ConfigMap's URL with these files.
 func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	t.Helper()
 	account := t.TempDir()
@@ -81,7 +79,6 @@ func TestCheckpoints(t *testing.T) {
 	testWitness(t, to)
 }
 
-// testCheckpointRights checks that the archive's account may only read and update its ConfigMap.
 func testCheckpointRights(t *testing.T, config *rest.Config) {
 	t.Helper()
 	ctx := t.Context()
@@ -112,8 +109,8 @@ func testCheckpointRights(t *testing.T, config *rest.Config) {
 	}
 }
 
-// testWitness checks that verify uses the checkpoints in a ConfigMap to detect that an archive was replaced by a
-// shorter archive.
+// testWitness replaces an archive with a shorter one. The command verify must detect this by the checkpoints in the
+// ConfigMap.
 func testWitness(t *testing.T, witness string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// documented returns the commands in a section of the pages about the installation. In the commands, paths in this tree
-// replace the addresses of the manifests. folder is the working directory of the commands.
+// documented returns the commands in a section of the installation pages. Local paths replace the addresses of the
+// manifests. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	var pages []byte
@@ -36,7 +36,6 @@ func documented(t *testing.T, section, folder string) []string {
 	return markdown.Commands(here.Replace(text))
 }
 
-// containing returns the only command that contains a string.
 func containing(t *testing.T, commands []string, text string) string {
 	t.Helper()
 	var found []string
@@ -51,8 +50,7 @@ func containing(t *testing.T, commands []string, text string) string {
 	return found[0]
 }
 
-// tryShell runs a command with bash in a folder and returns its output. It also works in a cleanup function of
-// the test.
+// tryShell can also be called in a cleanup function of the test.
 func tryShell(t *testing.T, folder, command string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-euo", "pipefail", "-c", command)
@@ -61,7 +59,7 @@ func tryShell(t *testing.T, folder, command string) (string, error) {
 	return string(out), err
 }
 
-// shell runs commands and returns the output of the last command. The test fails if a command fails.
+// shell returns the output of the last command.
 func shell(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	var last string

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// diagnosis returns doctor's report about the cluster. The given pod is the cluster's only pod of the device
-// plugin from the static manifest.
+// diagnosis returns doctor's report about a cluster whose only device plugin pod is the given pod, from the static
+// manifest.
 func diagnosis(t *testing.T, pod *core.Pod) string {
 	t.Helper()
 	cluster, err := advice.Read(func(path string) ([]byte, error) {
@@ -80,14 +80,14 @@ func TestDoctorParameters(t *testing.T) {
 	}
 }
 
-// TestDoctor runs kubectl gpuledger doctor several times: first in a cluster without gpuledger, and finally in a
-// cluster with an exporter on each Node.
+// TestDoctor runs kubectl gpuledger doctor several times, first without gpuledger and finally with an exporter on each
+// Node.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink(program.BuiltFor(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
 	doctor := func(status int, texts ...string) {
 		t.Helper()
-		// kubectl passes its flags to the plugin. The default kubeconfig contains no cluster.
+		// kubectl must pass this flag to the plugin, because KUBECONFIG names a file that does not exist.
 		c := exec.CommandContext(t.Context(), world.kubectl, "gpuledger", "doctor", "--kubeconfig="+world.kubeconfig, "--request-timeout=1m")
 		c.Env = append(environment(), "KUBECONFIG=/nonexistent", "PATH="+dir+":"+filepath.Dir(world.kubectl)+":"+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
@@ -133,7 +133,6 @@ func TestDoctor(t *testing.T) {
 	doctor(advice.Well, "ready on 2 of 2 Nodes with GPUs", "2 Nodes with label nvidia.com/gpu.present")
 }
 
-// report writes the state of a container to the pod's status in the same way as a kubelet.
 func report(t *testing.T, pod *core.Pod, status core.ContainerStatus) {
 	t.Helper()
 	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})

@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a namespace that
-// has the same name as the namespace of another installer. The user creates pods there that look like exporters. No
-// Node may get labels from these pods, because the reconciler reads only the overlay's own DaemonSet.
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a namespace that has
+// the name of another installer's namespace, and creates pods there that look like exporters. No Node may get labels
+// from them, because the reconciler reads only the overlay's own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
@@ -27,7 +27,7 @@ func TestForgedExporter(t *testing.T) {
 
 	startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
-	// If the reconciler read the forged pod, it would do so within two more rounds.
+	// The reconciler would read the forged pod within two more rounds.
 	rounds := asked.Load() + 2
 	eventually(t, "the exporter is read again", func() bool { return asked.Load() >= rounds })
 	if n := forged.Load(); n > 0 {
@@ -48,8 +48,7 @@ func unlabel(t *testing.T, node string) {
 }
 
 // forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The creator is a user who has all
-// rights in the namespace gpu-operator and no rights elsewhere. forgedOnNode2 returns the number of requests for the
-// page.
+// rights in the namespace gpu-operator and no rights elsewhere. Load returns the number of requests for the page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()
 	const namespace, name = "gpu-operator", "nvidia-device-plugin-daemonset"

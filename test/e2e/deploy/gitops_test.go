@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Field managers of the GitOps controllers.
+// These are the field managers of the GitOps controllers.
 const (
 	flux = "kustomize-controller"
 	argo = "argocd-controller"
 )
 
-// TestFlux checks that Flux restores the selected nodes of the example after a change by kubectl. If Git does not
-// contain the setting, Flux must remove it, so that no node is selected.
+// TestFlux checks that Flux restores the list of nodes in the example after a change by kubectl. If Git does not
+// contain the list, Flux must remove it, so that no node is selected.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")
@@ -48,8 +48,8 @@ func TestFlux(t *testing.T) {
 	}
 }
 
-// TestArgoCD checks that Argo CD restores the selected nodes of the example after a change by kubectl. If
-// kubectl sets a field that is not in Git, Argo CD must keep its value.
+// TestArgoCD checks that Argo CD restores the list of nodes in the example after a change by kubectl. If kubectl sets a
+// field that is not in Git, Argo CD must keep its value.
 func TestArgoCD(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "argocd/application.yaml")
@@ -87,13 +87,12 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy adds the container on gpu-001 but not on gpu-003. The examples select only gpu-001.
+// The examples select only gpu-001.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })
 }
 
-// wantNoDrift waits until kubectl diff reports that another apply would change nothing.
 func wantNoDrift(t *testing.T, manager, folder string) {
 	t.Helper()
 	eventually(t, "kubectl diff finds no change", func() bool {
@@ -102,7 +101,6 @@ func wantNoDrift(t *testing.T, manager, folder string) {
 	})
 }
 
-// kubectlSets selects nodes with the command from docs/install.md.
 func kubectlSets(t *testing.T, nodes string) {
 	t.Helper()
 	command := containing(t, documented(t, "### Canary", ""), "gpu-001")
@@ -116,8 +114,8 @@ func reconcile(t *testing.T, manager, folder string) {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 }
 
-// fluxReconciles applies a folder as Flux's kustomize-controller does. Before the apply, the controller takes over the
-// fields of all managers whose names begin with kubectl. The apply therefore removes fields that are not in Git.
+// fluxReconciles applies a folder like Flux's kustomize-controller. The controller first takes over the fields of all
+// managers whose names begin with kubectl. The apply therefore removes fields that are not in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
 	configMaps := world.Client.CoreV1().ConfigMaps("gpuledger")
@@ -137,7 +135,7 @@ func fluxReconciles(t *testing.T, folder string) {
 	reconcile(t, flux, folder)
 }
 
-// fromExample returns a folder with the kustomization from an example for a GitOps controller.
+// fromExample returns a folder with the kustomization in an example for a GitOps controller.
 func fromExample(t *testing.T, file string) string {
 	t.Helper()
 	type build struct {

@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// helmEnv is the environment variable with the folder of helm, which tools/servers builds.
+	// helmEnv names the folder of helm, which tools/servers builds.
 	helmEnv = "GPULEDGER_E2E_HELM"
-	// chart is the folder into which make chart writes the chart.
-	chart = "../../../bin/chart/gpuledger"
-	// chartSource is the source folder of the chart. It contains README.md and the test values in ci/.
+	chart   = "../../../bin/chart/gpuledger"
+	// chartSource also contains README.md and the test values in ci/.
 	chartSource = "../../../charts/gpuledger/"
 )
 
-// published matches the chart's address in its README. The chart is not at this address before the first release.
+// published matches the chart's address in its README, which does not exist before the first release.
 var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --version \S+`)
 
-// TestHelmReadme runs the commands in the chart's README, from installation to removal. A path replaces the
+// TestHelmReadme runs the commands in the chart's README, from installation to removal. A local path replaces the
 // chart's address.
 func TestHelmReadme(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "README.md")
@@ -62,8 +61,8 @@ func TestHelmReadme(t *testing.T) {
 }
 
 // TestHelm runs the chart with several files of values. A second apply must change no object, and a server-side diff,
-// as in Argo CD and Flux, must find no change. A change of an image must change only the objects that contain this
-// image. After the removal, no object may be left.
+// as in Argo CD and Flux, must find no change. A change of an image must change only the objects that contain it. After
+// the removal, no object may be left.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{
 		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},
@@ -98,7 +97,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// The controllers have just started. settled waits until they have created their accounts, and returns the objects in
+// settled waits until the controllers, which have just started, have created their accounts. It returns the objects in
 // the cluster.
 func settled(t *testing.T) []object {
 	t.Helper()
@@ -112,8 +111,8 @@ func settled(t *testing.T) []object {
 	return objects
 }
 
-// versions returns the generation of each gpuledger object, by name. If an object has no generation, versions returns
-// its resource version. The generation is preferred, because it does not change when a controller changes the status.
+// versions returns the generation of each gpuledger object, by name, because the generation does not change with the
+// status. For an object without a generation, it returns the resource version.
 func versions(t *testing.T) map[string]string {
 	t.Helper()
 	out := shell(t, "", `kubectl get --all-namespaces --ignore-not-found --selector=app.kubernetes.io/managed-by=Helm `+
@@ -127,7 +126,6 @@ func versions(t *testing.T) map[string]string {
 	return found
 }
 
-// wantChanged checks that exactly the objects with the given kinds and names changed.
 func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	t.Helper()
 	var got []string
@@ -141,8 +139,8 @@ func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	}
 }
 
-// TestHelmNodes checks that helm prints the number of nodes on which the real DaemonSet controller requires a
-// pod. If there are none, helm must print the command that labels nodes.
+// TestHelmNodes checks that helm prints the number of nodes on which the real DaemonSet controller creates a pod. If
+// there are none, helm must print the command that labels nodes.
 func TestHelmNodes(t *testing.T) {
 	before := settled(t)
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -181,9 +179,9 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that the chart refuses two operations: the installation of a second release, and a change of
-// the mode that would leave nodes without an exporter. It then changes the mode in both directions with the commands in
-// the error messages and the notes. During each change, every node must have an exporter at every moment.
+// TestHelmRefusals checks that the chart refuses a second release, and a change of the mode that would leave nodes
+// without an exporter. It then changes the mode in both directions with the commands in the error messages and the
+// notes. During each change, every node must have an exporter at every moment.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]
@@ -202,7 +200,6 @@ func TestHelmRefusals(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// toSidecar changes the mode from daemonset to sidecar. The command does not select nodes.
 func toSidecar(t *testing.T, i installer, command string) {
 	t.Helper()
 	var out string
@@ -240,7 +237,6 @@ func toSidecar(t *testing.T, i installer, command string) {
 	shell(t, "", command+"gpu-1") // the mode does not change
 }
 
-// toDaemonSet changes the mode from sidecar to daemonset.
 func toDaemonSet(t *testing.T, i installer, command string) {
 	t.Helper()
 	out := helmRefuses(t, command, "would still get the exporter, beside the DaemonSet. Stop that first: ")
@@ -267,7 +263,7 @@ func toDaemonSet(t *testing.T, i installer, command string) {
 	}
 }
 
-// wantPolicy checks that the network policy for the exporter's DaemonSet exists if, and only if, the DaemonSet exists.
+// wantPolicy checks that the exporter's network policy exists only together with the exporter's DaemonSet.
 func wantPolicy(t *testing.T, want bool) {
 	t.Helper()
 	policies := kubectl(t, "--namespace=gpuledger", "get", "networkpolicy", "--output=name")
@@ -276,7 +272,6 @@ func wantPolicy(t *testing.T, want bool) {
 	}
 }
 
-// helmRefuses checks that a command fails with the given reason, and returns its output.
 func helmRefuses(t *testing.T, command, reason string) string {
 	t.Helper()
 	out, err := tryShell(t, "", command)

@@ -19,14 +19,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Users that create pods.
 const (
 	daemonSetController = "system:serviceaccount:kube-system:daemon-set-controller"
 	controllerManager   = "system:kube-controller-manager"
 )
 
-// TestInjection checks for each installer that the commands in docs/install.md add the container to the pods
-// that the DaemonSet controller creates, and change nothing else in these pods.
+// TestInjection checks for each installer that the commands in docs/install.md add the container to the pods of the
+// device plugin, and change nothing else in them.
 func TestInjection(t *testing.T) {
 	for _, i := range installers {
 		t.Run(i.name, func(t *testing.T) {
@@ -67,7 +66,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// policyActs waits until the policy takes effect, a moment after its creation.
+// The policy takes effect a moment after its creation.
 func policyActs(t *testing.T, i installer, example *core.Pod) {
 	t.Helper()
 	eventually(t, "the policy adds the container", func() bool {
@@ -77,7 +76,7 @@ func policyActs(t *testing.T, i installer, example *core.Pod) {
 	})
 }
 
-// createAs creates a pod as the given user in a dry run, and returns it after admission.
+// createAs returns the pod after admission, without creating it.
 func createAs(t *testing.T, user, namespace string, pod *core.Pod) (*core.Pod, error) {
 	t.Helper()
 	config := rest.CopyConfig(world.Admin)
@@ -125,8 +124,8 @@ func without(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// TestOneContainer checks that three ways create the same container with the same volumes: the policy, the kustomize
-// patch and the exporter's own DaemonSet.
+// TestOneContainer checks that the policy, the kustomize patch and the exporter's own DaemonSet create the same
+// container with the same volumes.
 func TestOneContainer(t *testing.T) {
 	apply(t, "-k", overlay("dra"))
 	standalone := podsOf(t, "gpuledger", "gpuledger")[0]
@@ -152,9 +151,8 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched checks, for each supported installer, the commands in docs/platforms.md that add the container
-// with a kustomize patch, and the commands that remove the patch. The files that the commands download are in
-// testdata.
+// TestPatched checks, for each supported installer, the commands in docs/platforms.md that add and remove the container
+// with a kustomize patch. The files that the commands download are in testdata.
 func TestPatched(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -189,11 +187,10 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// staticManifest matches the URL of the device plugin's static manifest in our documentation.
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
-// TestStandalone checks that pods of the exporter's own DaemonSet have no token. It also checks that the controller
-// deletes such a pod from a node before the driver is replaced.
+// TestStandalone checks that pods of the exporter's own DaemonSet have no token, and that the controller deletes such a
+// pod before the driver is replaced.
 func TestStandalone(t *testing.T) {
 	apply(t, "-k", overlay("operator-standalone"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
@@ -244,8 +241,8 @@ func TestTwoForms(t *testing.T) {
 	}
 }
 
-// TestBeforeRelease checks the overlay in docs/images.md for images that users build. All images must come
-// from the user's registry.
+// TestBeforeRelease checks the overlay in docs/images.md for images that users build. All images must come from the
+// user's registry.
 func TestBeforeRelease(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -319,7 +316,6 @@ func bind(t *testing.T, pod *core.Pod) {
 	})
 }
 
-// ends reports whether a pod is being deleted.
 func ends(t *testing.T, pod *core.Pod) bool {
 	t.Helper()
 	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})

@@ -9,13 +9,12 @@ import (
 	"testing"
 )
 
-// Ways to add the container.
 const (
 	byPolicy  = "policy"
 	byWebhook = "webhook"
 )
 
-// served returns the ways that the API server supports. Before Kubernetes 1.34, this is only the webhook.
+// Before Kubernetes 1.34, the API server supports only the webhook.
 func served(t *testing.T) []string {
 	t.Helper()
 	groups, err := world.Client.Discovery().ServerPreferredResources()
@@ -30,8 +29,8 @@ func served(t *testing.T) []string {
 	return []string{byWebhook}
 }
 
-// install applies an overlay and selects all nodes. The policy or the webhook of the overlay adds the container to the
-// device plugins in the given namespaces.
+// install applies an overlay and selects all nodes. The overlay's policy or webhook adds the container to the device
+// plugins in the given namespaces.
 func install(t *testing.T, by, name string, namespaces []string, components ...string) {
 	t.Helper()
 	parent := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// try runs kubectl and returns its standard output. An error contains all output.
+// The error of try contains standard output and standard error.
 func try(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), world.kubectl, args...)
@@ -28,14 +28,12 @@ func try(t *testing.T, stdin string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment returns the environment of a command. PATH contains kubectl and helm from tools/servers, and both use the
-// cluster of the tests.
+// environment adds kubectl and helm from tools/servers to PATH. Both use the cluster of the tests.
 func environment() []string {
 	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home,
 		"PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv(helmEnv)+":"+os.Getenv("PATH"))
 }
 
-// kubectl runs kubectl and returns its standard output. If kubectl fails, the test fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := try(t, "", args...)
@@ -45,14 +43,13 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// apply applies the objects that the arguments name, and deletes them after the test.
+// apply deletes the objects after the test.
 func apply(t *testing.T, args ...string) {
 	t.Helper()
 	kubectl(t, append([]string{"apply", "--server-side", "--validate=strict"}, args...)...)
 	t.Cleanup(func() { remove(t, args...) })
 }
 
-// remove deletes the objects that the arguments name, if they exist.
 func remove(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command(world.kubectl, append([]string{"delete", "--ignore-not-found", "--wait", "--timeout=60s"}, args...)...)
@@ -62,7 +59,7 @@ func remove(t *testing.T, args ...string) {
 	}
 }
 
-// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
+// hangTimeout is long enough for a busy machine.
 const hangTimeout = 3 * time.Minute
 
 func eventually(t *testing.T, what string, ok func() bool) {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubelet sets the status of the exporter's containers as a kubelet does. A container with a new image gets a new id
-// and is ready a second later. A container with the image "broken" is never ready. A container with the image "dying"
-// becomes ready and then restarts repeatedly.
+// kubelet sets the status of the exporter's containers. A container with a new image gets a new id and is ready a
+// second later. A container with the image "broken" is never ready. A container with the image "dying" becomes ready
+// and then restarts repeatedly.
 type kubelet struct {
 	t        *testing.T
 	together chan struct{} // closed when two containers with the tag "together" start at the same time
@@ -29,7 +29,7 @@ type kubelet struct {
 	most     int               // maximum size of starting
 }
 
-// startKubelet runs a kubelet for the pods of a namespace until the test ends.
+// startKubelet runs until the test ends.
 func startKubelet(t *testing.T, namespace string) *kubelet {
 	t.Helper()
 	k := &kubelet{t: t, images: make(map[string]string), starting: make(map[string]bool), together: make(chan struct{})}
@@ -85,7 +85,6 @@ func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
 	}
 }
 
-// has reports whether the pod's container still has this image.
 func (k *kubelet) has(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +101,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin records the pod's image. It reports whether the image is new, which means that a new container starts.
+// begin reports whether the image is new, which means that a new container starts.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,8 +122,7 @@ func (k *kubelet) end(pod string) {
 	delete(k.starting, pod)
 }
 
-// settled reports whether the containers of both pods are ready. If they are, it resets the number of simultaneous
-// starts.
+// settled reports whether the containers of both pods are ready. It resets the number of simultaneous starts.
 func (k *kubelet) settled() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

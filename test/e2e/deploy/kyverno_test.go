@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kyvernoPolicy contains the fields of Kyverno's MutatingPolicy (policies.kyverno.io/v1) that the example
-// sets.
+// kyvernoPolicy contains the fields of Kyverno's MutatingPolicy (policies.kyverno.io/v1) that the example sets.
 type kyvernoPolicy struct {
 	meta.TypeMeta
 	meta.ObjectMeta `json:"metadata"`
@@ -30,8 +29,8 @@ type kyvernoPolicy struct {
 }
 
 // TestKyverno checks that the expressions in the example for Kyverno change the same pods in the same way as the
-// admission policy does. The test does not run Kyverno. Instead, the API server evaluates the expressions, with a
-// literal in place of the ConfigMap that Kyverno reads.
+// admission policy. The test does not run Kyverno: the API server evaluates the expressions, with a literal in place of
+// the ConfigMap that Kyverno reads.
 func TestKyverno(t *testing.T) {
 	rendered := kubectl(t, "kustomize", manifests+"examples/kyverno")
 	for kind, want := range map[string]int{"MutatingPolicy": 1, "MutatingAdmissionPolicy": 0, "MutatingAdmissionPolicyBinding": 0, "ConfigMap": 1} {
@@ -96,8 +95,8 @@ func TestKyverno(t *testing.T) {
 	}
 }
 
-// asKyverno replaces the expressions in the API server's policy with the expressions in the example, and sets the value
-// of the first variable.
+// asKyverno replaces the policy's expressions with the expressions in the example, and sets the value of the first
+// variable.
 func asKyverno(t *testing.T, example *kyvernoPolicy, parameters string) {
 	t.Helper()
 	policies := world.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()

@@ -23,9 +23,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestLabels checks the reconciler with the arguments in its Deployment and the rights of its service
-// account. By default it must write nothing. With the component "labels" it must label the Node. Its clean-up
-// must remove the labels.
+// TestLabels checks the reconciler with the arguments in its Deployment and the rights of its service account. By
+// default it must write nothing. With the component "labels" it must label the Node. The documented removal must delete
+// the labels.
 func TestLabels(t *testing.T) {
 	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
@@ -43,7 +43,7 @@ func TestLabels(t *testing.T) {
 	r = startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
 
-	// A running reconciler restores changed labels, so the Job waits until it ends.
+	// A running reconciler would restore the labels, so the Job waits until it ends.
 	commands := documented(t, "## Uninstall", "")
 	shell(t, "", containing(t, commands, "delete deployment"))
 	ended := runJob(t, binary)
@@ -64,7 +64,7 @@ func TestLabels(t *testing.T) {
 }
 
 // standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the number
-// of requests for the inventory.
+// of requests.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -77,7 +77,6 @@ func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	return asked
 }
 
-// inventory serves an exporter's inventory with one GPU, and counts the requests.
 func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -91,8 +90,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs makes a pod run: it binds the pod to its node, as the scheduler does, and sets its status to Running with a
-// loopback address, as the kubelet does.
+// runs binds the pod to its node, as the scheduler does, and sets its status to Running with a loopback address, as the
+// kubelet does.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)
@@ -102,7 +101,7 @@ func runs(t *testing.T, pod *core.Pod) {
 	check(t, err)
 }
 
-// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) as the kubelet does.
+// deploymentArguments expands $(NAME) in the arguments, as the kubelet does.
 func deploymentArguments(t *testing.T) []string {
 	t.Helper()
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
@@ -116,7 +115,6 @@ func deploymentArguments(t *testing.T) []string {
 	return c.Args
 }
 
-// access returns the flags that make the reconciler use its service account.
 func access(t *testing.T) []string {
 	t.Helper()
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")
@@ -126,7 +124,6 @@ func access(t *testing.T) []string {
 	return []string{"--kubeconfig=" + kubeconfig}
 }
 
-// labels returns those labels of a Node that begin with gpuledger.io/.
 func labels(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), name, meta.GetOptions{})
@@ -140,7 +137,6 @@ func labels(t *testing.T, name string) map[string]string {
 	return found
 }
 
-// startReconciler runs the reconciler with its service account until the test ends.
 func startReconciler(t *testing.T, binary string, args ...string) *program.Program {
 	t.Helper()
 	args = append(args, access(t)...)
@@ -151,7 +147,6 @@ func startReconciler(t *testing.T, binary string, args ...string) *program.Progr
 	return r
 }
 
-// logged returns everything that a program has logged.
 func logged(t *testing.T, p *program.Program) string {
 	t.Helper()
 	log, err := os.ReadFile(p.Log)

@@ -15,9 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLifeCycle checks the commands in docs/install.md for the GPU Operator, from installation to removal. The commands
-// install the exporter on a canary node and then on the other node, upgrade the exporter in place, try an upgrade that
-// fails, and remove every object.
+// TestLifeCycle checks the commands in docs/install.md for the GPU Operator. They install the exporter on a canary node
+// and then on the other node, upgrade the exporter in place, try an upgrade that fails, and remove every object.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -90,8 +89,7 @@ func TestLifeCycle(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// wantVerified checks that the verification command in docs/install.md prints a line for the pod with the
-// given readiness.
+// wantVerified checks that the verification command in docs/install.md prints the pod with the given readiness.
 func wantVerified(t *testing.T, ready, pod string) {
 	t.Helper()
 	out := shell(t, "", containing(t, documented(t, "## Verify", ""), `@.name=="gpuledger"`))
@@ -103,7 +101,7 @@ func wantVerified(t *testing.T, ready, pod string) {
 	t.Errorf("no line with ready %s for pod %s:\n%s", ready, pod, out)
 }
 
-// upgrades checks the script manifests/upgrade, which changes the image of running pods.
+// The script manifests/upgrade changes the image of running pods.
 func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	kubelet := startKubelet(t, i.namespace)
 	eventually(t, "the first containers are ready", kubelet.settled)
@@ -145,8 +143,8 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("upgrade of two pods at once: %v\n%s", err, out)
 	}
-	// The upgrade stops at the first pod if the image does not start or keeps restarting. A second upgrade to
-	// this image changes no other pod.
+	// The upgrade stops at the first pod if the image does not start or keeps restarting. A second upgrade to this
+	// image changes no other pod.
 	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
 		for _, want := range []string{"stopping", "nothing was done"} {
 			if out, err := run(image, "1"); err == nil || !strings.Contains(out, want) {
@@ -188,7 +186,6 @@ func unreachable(t *testing.T, i installer, run func(args ...string) (string, er
 	}
 }
 
-// withImage returns the names of the pods in which the exporter's container has this image.
 func withImage(t *testing.T, i installer, image string) []string {
 	t.Helper()
 	var names []string
@@ -200,7 +197,7 @@ func withImage(t *testing.T, i installer, image string) []string {
 	return names
 }
 
-// upgrade runs the script manifests/upgrade for the given nodes, or for all if nodes is empty.
+// upgrade runs the script manifests/upgrade for all nodes if nodes is empty.
 func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), manifests+"upgrade", args...)
@@ -209,7 +206,6 @@ func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// strangersPod creates a pod of another program with a container named gpuledger.
 func strangersPod(t *testing.T) *core.Pod {
 	t.Helper()
 	pods := world.Client.CoreV1().Pods("elsewhere")
@@ -222,7 +218,6 @@ func strangersPod(t *testing.T) *core.Pod {
 	return pod
 }
 
-// renew deletes the device plugin's pods and returns the new ones.
 func renew(t *testing.T, i installer, old []core.Pod) []core.Pod {
 	t.Helper()
 	for _, pod := range old {
@@ -242,7 +237,6 @@ func onTheNode(t *testing.T, pods []core.Pod, name string) *core.Pod {
 	return nil
 }
 
-// ourPods returns the pods in the namespace gpuledger.
 func ourPods(t *testing.T) []core.Pod {
 	t.Helper()
 	list, err := world.Client.CoreV1().Pods("gpuledger").List(t.Context(), meta.ListOptions{})

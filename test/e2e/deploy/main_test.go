@@ -18,10 +18,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// kubectlEnv is the environment variable with the folder of kubectl, which tools/servers builds.
+// kubectlEnv names the folder of kubectl, which tools/servers builds.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
-// All tests share the world. They run in sequence, and each test removes the objects that it applied.
+// The tests run one after another, and each test removes the objects that it applied.
 var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
@@ -48,7 +48,6 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// prepare starts the cluster's controllers and adds two GPU nodes.
 func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	folder := os.Getenv(kubectlEnv)
 	if folder == "" {
@@ -69,7 +68,8 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return readyNodes(ctx, c)
 }
 
-// readyNodes removes the taint that admission adds to a new node, because no kubelet reports that the nodes are ready.
+// readyNodes removes the taint that admission adds to a new node, because there is no kubelet to report that the nodes
+// are ready.
 func readyNodes(ctx context.Context, c *cluster.Cluster) error {
 	for _, name := range []string{"gpu-1", "gpu-2"} {
 		patch := []byte(`[{"op": "remove", "path": "/spec/taints"}]`)

@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDryRun checks that the API server accepts every object in every overlay, and that the API defines every field of
-// the objects.
+// TestDryRun checks that the API server accepts every object and every field in every overlay.
 func TestDryRun(t *testing.T) {
 	files, err := filepath.Glob("../../../bin/manifests/*.yaml")
 	check(t, err)
@@ -42,8 +41,7 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// taken checks that the API server accepts each object in a YAML stream, in a dry run. The validation is strict, so it
-// rejects unknown fields.
+// taken checks that the API server accepts each object in a YAML stream. The strict validation rejects unknown fields.
 func taken(t *testing.T, text string) {
 	t.Helper()
 	out, err := try(t, text, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
@@ -100,8 +98,8 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
-// compose writes a kustomization into a folder. The given paths of resources and components are relative to this
-// package. compose makes them relative to the folder, as kustomize requires.
+// compose writes a kustomization into a folder. kustomize requires paths relative to this folder, so compose converts
+// paths relative to this package.
 func compose(t *testing.T, folder string, kustomization map[string]any) {
 	t.Helper()
 	for _, field := range []string{"resources", "components"} {
@@ -124,8 +122,8 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestComponents checks that every component can be added to at least one overlay, and that the API server
-// accepts every resulting object.
+// TestComponents checks that every component can be added to an overlay, and that the API server accepts the resulting
+// objects.
 func TestComponents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -137,7 +135,7 @@ func TestComponents(t *testing.T) {
 	if len(folders) < 10 {
 		t.Fatalf("found %d components, want at least 10", len(folders))
 	}
-	// resources contains the bases for components that cannot be added to the overlay for the GPU Operator.
+	// These components cannot be added to the overlay for the GPU Operator.
 	resources := map[string]string{
 		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "nfd": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",
@@ -160,7 +158,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// TestBeta checks the policy with the API version v1beta1, as in Kubernetes 1.34 and 1.35.
+// Kubernetes 1.34 and 1.35 serve the API version v1beta1.
 func TestBeta(t *testing.T) {
 	static := installers[0]
 	apply(t, "-f", static.file())

@@ -34,7 +34,7 @@ const manifests = "../../../manifests/"
 
 func overlay(name string) string { return manifests + "overlays/" + name }
 
-// podsOf waits until a DaemonSet has a pod for each of the two nodes, and returns these pods.
+// podsOf waits until a DaemonSet has a pod for each of the two nodes.
 func podsOf(t *testing.T, namespace, daemonSet string) []core.Pod {
 	t.Helper()
 	var pods []core.Pod
@@ -49,7 +49,7 @@ func podsOf(t *testing.T, namespace, daemonSet string) []core.Pod {
 	return pods
 }
 
-// container returns the container gpuledger of a pod, or nil if the pod has none.
+// container returns nil if the pod has no container gpuledger.
 func container(pod *core.Pod) *core.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == "gpuledger" {
@@ -61,17 +61,16 @@ func container(pod *core.Pod) *core.Container {
 
 func hasSidecar(pod *core.Pod) bool { return container(pod) != nil }
 
-// node returns the name of the node for which the DaemonSet controller created the pod.
+// node returns the node in the affinity, because the pod is not scheduled.
 func node(pod *core.Pod) string {
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 }
 
-// ours returns the volumes whose names begin with gpuledger-.
 func ours(pod *core.Pod) []core.Volume {
 	return slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v core.Volume) bool { return !strings.HasPrefix(v.Name, "gpuledger-") })
 }
 
-// tokenOf returns the name of the volume that contains a token and is mounted in the container, or "".
+// tokenOf returns the name of a volume that contains a token and is mounted in the container, or "".
 func tokenOf(pod *core.Pod, c *core.Container) string {
 	for _, m := range c.VolumeMounts {
 		for _, v := range pod.Spec.Volumes {
@@ -83,7 +82,6 @@ func tokenOf(pod *core.Pod, c *core.Container) string {
 	return ""
 }
 
-// checkPod checks the properties that every device plugin pod with our container must have.
 func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	t.Helper()
 	c := container(pod)
@@ -116,7 +114,7 @@ func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	if volume := tokenOf(pod, c); volume != "" {
 		t.Errorf("the volume %s mounts a token in the container", volume)
 	}
-	// An empty volume covers the path of the token.
+	// A token would be mounted at this path.
 	empty := slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool {
 		return m.Name == "gpuledger-no-token" && m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" && m.ReadOnly
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPostRenderer checks the documented Helm commands. With the device plugin's chart, they must create the same
-// container as the kustomize patch. For a chart without a device plugin, Helm must fail.
+// container as the kustomize patch. With another chart, Helm must fail.
 func TestPostRenderer(t *testing.T) {
 	i := installers[1]
 	if i.name != "helm" {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGPUNodes checks that the overlay standalone selects exactly the nodes that have a certain label. An administrator
-// or a program sets this label on GPU nodes.
+// TestGPUNodes checks that the overlay standalone selects exactly the nodes with one of the labels that administrators
+// or programs set on GPU nodes.
 func TestGPUNodes(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
@@ -38,8 +38,7 @@ func TestGPUNodes(t *testing.T) {
 	}
 }
 
-// TestRuntimeClass runs the commands in docs/platforms.md for GPU nodes that have no label and need a runtime
-// class.
+// TestRuntimeClass runs the commands in docs/platforms.md for GPU nodes that have no label and need a runtime class.
 func TestRuntimeClass(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReadme runs the command that builds the chart, and every variant of the commands for Kubernetes in the
-// README's table of installations. Paths replace the addresses of the chart and the manifest.
+// TestReadme runs the commands in the README's table of installations: the command that builds the chart, and every
+// variant for Kubernetes. Local paths replace the addresses of the chart and the manifest.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
 	before := settled(t)
@@ -65,8 +65,8 @@ func wantBuilt(t *testing.T) {
 	}
 }
 
-// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`" contains two
-// variants of the first row's command for a release.
+// readmeCommands returns the commands in the table. A row "the same with `--set key=a`, `b`" contains two variants of
+// the first row's command for a release.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../README.md")

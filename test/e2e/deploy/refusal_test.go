@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful sets the failurePolicy of the policy or the webhook to Fail. With the shipped value Ignore, the API server
-// ignores errors in the policy, so the tests would not detect them.
+// forceful makes the API server report errors in the policy or the webhook. With the shipped failurePolicy Ignore, the
+// API server ignores them, so the tests would not detect them.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
@@ -26,11 +26,10 @@ func forceful(t *testing.T) {
 	check(t, err)
 }
 
-// example applies the policy and returns the pod that an installer's controller creates for the
-// device plugin.
+// example applies the policy and returns the device plugin's pod that an installer's controller creates.
 func example(t *testing.T, i installer) *core.Pod { return exampleBy(t, i, byPolicy) }
 
-// exampleBy is [example] with the policy or the webhook.
+// exampleBy uses the policy or the webhook.
 func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	t.Helper()
 	apply(t, "-f", i.file())
@@ -40,8 +39,8 @@ func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	return pod
 }
 
-// TestWhichPods checks that the policy and the webhook add the container to the device plugin's pods and
-// change no other pod. The API server must accept all these pods.
+// TestWhichPods checks that the policy and the webhook add the container to the device plugin's pods and change no
+// other pod. The API server must accept all these pods.
 func TestWhichPods(t *testing.T) {
 	for _, by := range []string{byPolicy, byWebhook} {
 		t.Run(by, func(t *testing.T) { whichPods(t, by) })
@@ -125,7 +124,7 @@ func whichPods(t *testing.T, by string) {
 	}
 }
 
-// windows changes a pod into a pod for Windows nodes, in which no container may have Linux settings.
+// windows changes a pod into a pod for Windows nodes, which may not have Linux settings.
 func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	p.Spec.OS, p.Spec.NodeSelector = system, nodes
 	for i := range p.Spec.Containers {
@@ -134,7 +133,7 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 }
 
 // TestShapes checks that the pods of each installer get the container, both with and without volumes and annotations of
-// their own. In both cases, the policy adds its volumes and annotations.
+// their own. In both cases, the policy adds its own volumes and annotations.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -172,8 +171,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestOnce checks that a pod with the container does not get a second one. The API server may call
-// the policy twice.
+// TestOnce checks that a pod gets only one container, because the API server may call the policy twice.
 func TestOnce(t *testing.T) {
 	pod := example(t, installers[0])
 	once, err := createAs(t, daemonSetController, "kube-system", pod)
@@ -189,7 +187,6 @@ func TestOnce(t *testing.T) {
 	checkOurs(t, twice)
 }
 
-// checkOurs checks the properties of our container that are the same in every pod.
 func checkOurs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	c := container(pod)
@@ -207,7 +204,6 @@ func checkOurs(t *testing.T, pod *core.Pod) {
 	}
 }
 
-// TestParameters checks that a new pod uses the values in the ConfigMap.
 func TestParameters(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)
@@ -315,7 +311,7 @@ func onNode(name string) func(*core.Pod) {
 	}
 }
 
-// chooseAll sets the parameters that make the policy add the container on every node.
+// chooseAll makes the policy add the container on every node.
 func chooseAll(t *testing.T) {
 	t.Helper()
 	patchParameter(t, "nodes", "*")

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// replica is a running reconciler with a webhook.
 type replica struct {
 	*program.Program
 	address string // listen address of the webhook
@@ -42,14 +41,12 @@ func startReplica(t *testing.T, name string, flags ...string) *replica {
 	return r
 }
 
-// ready requests the reconciler's readiness, as a kubelet does.
 func ready(t *testing.T, r *replica) bool {
 	t.Helper()
 	out, err := tryShell(t, "", "curl --silent --fail http://"+r.metrics+"/-/ready")
 	return err == nil && out == "ready\n"
 }
 
-// requests returns the number of requests to the webhook that had the given result.
 func requests(t *testing.T, r *replica, result string) float64 {
 	t.Helper()
 	page, err := exposition.Scrape(t.Context(), "http://"+r.metrics+"/metrics")
@@ -61,7 +58,6 @@ func requests(t *testing.T, r *replica, result string) float64 {
 	return sum
 }
 
-// trusted waits until the leader has written its CA certificate to the webhook's configuration.
 func trusted(t *testing.T) {
 	t.Helper()
 	eventually(t, "the webhook has caBundle", func() bool {

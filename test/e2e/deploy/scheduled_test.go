@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed the pods, and that
-// it finds a node for the reconciler.
+// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed them, and that it
+// finds a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -59,8 +59,7 @@ func giveRoom(t *testing.T) {
 	}
 }
 
-// forget deletes the pods in some namespaces without a grace period, because no kubelet would report that they have
-// ended.
+// forget deletes pods without a grace period, because no kubelet would report that they have ended.
 func forget(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {

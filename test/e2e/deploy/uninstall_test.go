@@ -28,8 +28,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestUninstall checks that the commands in docs/install.md remove every overlay. Afterwards the cluster must
-// contain the same objects of all kinds as before the installation.
+// TestUninstall checks that the commands in docs/install.md remove every overlay. Afterwards the cluster must contain
+// the same objects of all kinds as before the installation.
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -55,7 +55,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall checks that gpuledger can be installed again after it was removed in the order in docs/install.md. In
+// TestReinstall checks that gpuledger can be installed again after it was removed in the documented order. After
 // another order, the API server would ignore later changes of the parameters.
 func TestReinstall(t *testing.T) {
 	if testing.Short() {
@@ -84,8 +84,7 @@ func TestReinstall(t *testing.T) {
 	eventually(t, "the new image is in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
-// TestCleanupFailed checks that the command in docs/install.md reports a failed Job immediately, instead of waiting
-// until the Job is complete.
+// TestCleanupFailed checks that the command in docs/install.md reports a failed Job immediately.
 func TestCleanupFailed(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -97,8 +96,7 @@ func TestCleanupFailed(t *testing.T) {
 	}
 }
 
-// uninstall runs the commands of the section Uninstall for the installed parts. If there is a device plugin, the caller
-// restarts it.
+// uninstall runs the documented commands for the installed parts. If there is a device plugin, the caller restarts it.
 func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	t.Helper()
 	commands := documented(t, "## Uninstall", t.TempDir())
@@ -116,7 +114,7 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 }
 
 // nothingLeft checks that the cluster contains the same objects as before the installation, and that the documented
-// command that lists remaining objects prints nothing.
+// command finds no remaining objects.
 func nothingLeft(t *testing.T, before []object) {
 	t.Helper()
 	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
@@ -130,8 +128,8 @@ func nothingLeft(t *testing.T, before []object) {
 	}
 }
 
-// runJob runs the Job's pod as a kubelet does. It runs the program with the container's arguments and the rights of the
-// pod's service account, and sets the final status. Then it closes ended.
+// runJob runs the program with the arguments of the Job's container and the rights of the pod's service account, and
+// sets the final status, as a kubelet does. Then it closes ended.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -165,8 +163,8 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	return done
 }
 
-// TestUninstallHost checks the program of the DaemonSet that cleans up the nodes. The program runs with the
-// arguments in the DaemonSet, but with a folder in place of the host's root directory.
+// TestUninstallHost checks the program of the DaemonSet that cleans up the nodes. A folder replaces the host's root
+// directory.
 func TestUninstallHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -206,8 +204,8 @@ func TestUninstallHost(t *testing.T) {
 	}
 }
 
-// cleanHost runs the program of the init container. In the arguments, the mounted paths below the folder host replace
-// the mount paths.
+// cleanHost runs the program of the init container. In the arguments, paths below the folder host replace the mount
+// paths.
 func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, error) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
@@ -223,15 +221,14 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object contains the properties of an API object that the tests compare: its name, and whether it mentions gpuledger.
-// If the object has a controller, the name is the controller's name, because the object's own name is generated.
+// object contains the properties of an API object that the tests compare. ours is set if it mentions gpuledger. If the
+// object has a controller, name is the controller's name, because the object's own name is generated.
 type object struct {
 	name string
 	ours bool
 }
 
-// everything returns all objects of all kinds in the cluster except events, which expire, and
-// Leases, which the servers renew.
+// everything omits events, which expire, and Leases, which the servers renew.
 func everything(t *testing.T) []object {
 	t.Helper()
 	groups, err := restmapper.GetAPIGroupResources(world.Client.Discovery())

@@ -18,8 +18,7 @@ import (
 var allNamespaces = []string{"kube-system", "nvidia-device-plugin", "gpu-operator"}
 
 // upstream contains the DaemonSets to which an installation adds the container, as namespace/name. The key is the
-// component of the installation, or empty for the default overlays. Each installation must leave all other DaemonSets
-// unchanged.
+// component of the installation, or empty for the default overlays.
 var upstream = map[string][]string{
 	"": {
 		"kube-system/nvidia-device-plugin-daemonset", "nvidia-device-plugin/nvdp-nvidia-device-plugin", "gpu-operator/nvidia-device-plugin-daemonset",
@@ -30,7 +29,6 @@ var upstream = map[string][]string{
 	"host-mps-control-daemon": {"nvidia-device-plugin/nvdp-nvidia-device-plugin-mps-control-daemon", "gpu-operator/nvidia-device-plugin-mps-control-daemon"},
 }
 
-// leftAlone contains the DaemonSets that no installation changes.
 var leftAlone = []string{
 	"nvidia-device-plugin/configured-nvidia-device-plugin",                // shareProcessNamespace
 	"nvidia-device-plugin/shared-nvidia-device-plugin-mps-control-daemon", // shareProcessNamespace
@@ -39,7 +37,7 @@ var leftAlone = []string{
 	"nvidia-device-plugin/nvdp-nvidia-device-plugin-gpu-feature-discovery",
 }
 
-// variants contains sets of the policy's parameters, without the image.
+// variants contains values of the policy's parameters, without the image.
 var variants = map[string]map[string]string{
 	"default":    {"nodes": "*"},
 	"everything": {"nodes": "*", "webSecret": "web", "pullSecrets": "one, two\nplugin-registry", "selinuxType": "spc_t", "arguments": "--collector.gauges=false\n\n --log.level=debug\n"},
@@ -85,7 +83,6 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// admitAll returns the pods after admission: the given pods for each variant of the parameters, and random pods.
 func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random *rand.Rand) map[string]*core.Pod {
 	t.Helper()
 	results := make(map[string]*core.Pod)
@@ -125,7 +122,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	return results
 }
 
-// randomPod returns a copy of a pod with random content in the lists to which the policy adds items.
+// randomPod copies a pod and randomizes the lists to which the policy adds items.
 func randomPod(of *core.Pod, random *rand.Rand) *core.Pod {
 	p := of.DeepCopy()
 	some := func(names ...string) []string {
@@ -169,8 +166,8 @@ func randomPod(of *core.Pod, random *rand.Rand) *core.Pod {
 	return p
 }
 
-// normalized removes the random names from an admitted pod. It also checks and removes the annotation that names the
-// origin of the container.
+// normalized removes the random names from an admitted pod. It also checks and removes the annotation with the origin
+// of the container.
 func normalized(t *testing.T, pod *core.Pod) *core.Pod {
 	t.Helper()
 	p := pod.DeepCopy()

@@ -71,8 +71,8 @@ func TestWebhookRights(t *testing.T) {
 	fenced(t, client)
 }
 
-// fenced checks that the fence rejects every change of the webhook by the reconciler, except a change of
-// caBundle.
+// fenced checks that the policy in fence.yaml permits the reconciler to change only caBundle in the webhook's
+// configuration.
 func fenced(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	patch := func(operation string) error {

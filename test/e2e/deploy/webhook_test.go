@@ -19,9 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestWebhookDown checks pods of the device plugin that are created while the reconciler is stopped, hangs or is not
-// trusted. They must be created within seconds, without the container. Afterwards, new pods must get the container
-// again.
+// TestWebhookDown makes the webhook unreachable, silent, and untrusted. The device plugin's pods must still be created
+// within seconds, without the container. Afterwards, new pods must get the container again.
 func TestWebhookDown(t *testing.T) {
 	static := installers[0]
 	pod := exampleBy(t, static, byWebhook)
@@ -85,8 +84,8 @@ func TestWebhookDown(t *testing.T) {
 	}
 }
 
-// TestWithoutPolicyAPI checks the webhook on an API server that, as in Kubernetes 1.34, does not serve
-// MutatingAdmissionPolicy.
+// TestWithoutPolicyAPI checks the webhook on an API server that does not serve MutatingAdmissionPolicy, as in
+// Kubernetes 1.34.
 func TestWithoutPolicyAPI(t *testing.T) {
 	dir, err := os.MkdirTemp("", "e2e") // a short path, because it contains a socket
 	check(t, err)
