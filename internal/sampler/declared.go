@@ -10,12 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// correct replaces declared allocations that contradict the use of a GPU, and drops declared allocations without an
-// owner. If an owner uses a GPU but the files for the GPU do not name this owner, the files are wrong. In this case
-// only the owners that use the GPU count as its holders. If an owner started after the list was read, its use is
-// not a contradiction. If an owner held the GPU before and its file is missing, the owner remains a holder while it
-// uses the GPU. The reason is that an epilog may remove the file before the last process ends. correct reports the
-// first contradiction in the stage "units".
+// correct compares declared allocations, which come from files, with the use of each GPU, and drops declared
+// allocations without an owner. If an owner uses a GPU but the files for the GPU do not name it, the files are wrong,
+// and only the owners that use the GPU count as its holders. This does not apply to an owner that started after the
+// files were read. An owner whose file is missing remains a holder while it uses the GPU, because an epilog may remove
+// the file before the last process ends. correct reports the first contradiction in the stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -61,8 +60,7 @@ func (v view) used() map[gpu.Owner][]string {
 	return by
 }
 
-// remember stores the declared allocations of a GPU for the next tick. If the GPU's processes are
-// unknown, remember keeps the earlier allocations of the GPU.
+// remember keeps the earlier allocations if the GPU's processes are unknown.
 func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	known := slices.ContainsFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid && r.ContextsKnown })
 	if !known {
@@ -74,9 +72,9 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a GPU or MIG instance although no
-// declaration names this owner. There are two cases: the device is declared only for other owners,
-// or the device is declared for no owner and this owner held it before.
+// unnamed returns one process of each owner that uses a GPU or MIG instance although no declaration names this owner,
+// either because the device is declared only for other owners, or because it is no longer declared and this owner held
+// it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -90,22 +88,19 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation can contradict a process: the allocation is for
-// the GPU or instance that the process uses, and its owner has the same kind and scope as the
-// owner of the process.
+// isBeside reports whether a declared allocation can contradict a process: it is for the GPU or instance that the
+// process uses, and both owners have the same kind and scope.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the GPU or instance of an allocation while the
-// owner of the allocation does not use it.
+// contradicted reports whether other owners use the GPU or instance of an allocation while its owner does not.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// byUse returns allocations for the owners that use a GPU. An allocation counts as shared if the
-// same GPU or instance has other users or holders.
+// An allocation counts as shared if the same GPU or instance has other users or holders.
 func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gpu.Allocation) {
 	for _, g := range users {
 		beside := func(owner gpu.Owner, instance string) bool {
@@ -127,7 +122,6 @@ func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gp
 	return list
 }
 
-// declaredUIDs returns the UIDs of declared owners for an error message.
 func declaredUIDs(declared []gpu.Allocation) string {
 	var uids []string
 	for _, a := range declared {

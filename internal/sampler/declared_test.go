@@ -14,7 +14,7 @@ import (
 
 func job(id string) gpu.Owner { return gpu.Unit{Manager: "slurm", Name: id}.Owner() }
 
-// declares sets the jobs in a prolog's file for a GPU. An empty id means that the file names no live job.
+// declares writes a prolog's file for a GPU. An empty id means that the file names no live job.
 func (w *world) declares(uuid string, ids ...string) {
 	var list []gpu.Allocation
 	for _, a := range w.allocations.List {
@@ -44,9 +44,8 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// TestFalsePrologFile checks a job that works on a GPU while a file names other jobs or no live job. The job must
-// be credited with the time for which it works, and the stage "units" must report the file. If a file names both
-// this job and another job, the stage must not report the file.
+// A job works on a GPU while a file names other jobs or no live job. The job must be credited with the time for which
+// it works, and the stage "units" must report the file, unless the file also names this job.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -90,9 +89,8 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// TestTruePrologFile checks that a file has precedence over use as long as it may be correct. The job in the file holds
-// the GPU without a process. In the meantime, the GPU is used by a process of the host, by a pod, or by a job that
-// started after the last poll.
+// A file has precedence over use as long as it may be correct. The job in the file holds the GPU without a process. In
+// the meantime, the GPU is used by a process of the host, by a pod, or by a job that started after the last poll.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -116,9 +114,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks two jobs after their file was removed. Each job must count as a holder while it uses
-// the GPU. Therefore the working job is not alone on the GPU. A job without a process must no longer count as a
-// holder.
+// After its file was removed, each job must count as a holder while it uses the GPU, so the working job is not alone on
+// the GPU. A job without a process must no longer count as a holder.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")
@@ -149,8 +146,7 @@ func TestMissingPrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU when the file of one job is removed. The jobs
-// must still not share an instance.
+// When the file of one of two jobs on different MIG instances is removed, the jobs must still not share an instance.
 func TestMissingFileOfInstance(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -172,7 +168,7 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// TestUsed checks that the mapper receives the list of GPUs that units use, but only if files declare GPUs.
+// The mapper must receive the list of GPUs that units use, but only if files declare GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))

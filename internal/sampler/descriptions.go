@@ -13,9 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A descriptionRow contains the description of a unit for the next exporter process. The next process needs the
-// row because an epilog removes the job's files when the job ends, but the job's series remain for a while. The
-// row does not contain the user's name.
+// A descriptionRow contains the description of a unit for the next exporter process. An epilog removes the job's files
+// when the job ends, but the job's series remain for a while. The row does not contain the user's name.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
 	Unit      string `json:"unit"`
@@ -27,12 +26,11 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the descriptions of units: descriptions from an earlier exporter, and descriptions that
-// this exporter saved.
+// descriptions contains the descriptions of units that an earlier exporter stored, and those that this exporter saved.
 type descriptions struct {
 	stored, saved []descriptionRow
 	due           time.Duration // boot-clock time of the next save
-	failed        bool          // set if the last save of the rows failed
+	failed        bool          // set if the last save failed
 }
 
 const (
@@ -43,7 +41,7 @@ const (
 	maxDescription  = 255
 )
 
-// check rejects rows that an exporter cannot have written.
+// check rejects rows that no exporter can have written.
 func (d *descriptions) check() error {
 	if len(d.stored) > maxDescriptions {
 		return fmt.Errorf("the table contains %d rows, but the limit is %d", len(d.stored), maxDescriptions)
@@ -61,8 +59,7 @@ func (d *descriptions) check() error {
 	return nil
 }
 
-// complete adds descriptions that an earlier exporter saved, but only for units that are in the books. If a job
-// ran several times, it distinguishes the runs by their SLUIDs.
+// complete adds stored descriptions of units that are in the books. SLUIDs distinguish several runs of one job.
 func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
 	if len(d.stored) == 0 {
 		return units
@@ -87,7 +84,6 @@ func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.St
 	return units
 }
 
-// unitsOf returns the units with an account.
 func unitsOf(books ledger.State) map[gpu.Unit]bool {
 	all := make(map[gpu.Unit]bool)
 	for _, b := range books.Books {
@@ -101,7 +97,7 @@ func unitsOf(books ledger.State) map[gpu.Unit]bool {
 	return all
 }
 
-// update returns the rows if they must be saved now, or nil otherwise.
+// update returns nil if the rows need not be saved now.
 func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo) []descriptionRow {
 	if now < d.due {
 		return nil
@@ -123,7 +119,7 @@ func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo
 	return rows
 }
 
-// restoreJobs restores the descriptions of jobs. It ignores a table that cannot be read.
+// restoreJobs ignores a table that cannot be read.
 func (s *store) restoreJobs(table descriptions, err error) {
 	if err != nil {
 		table = descriptions{}

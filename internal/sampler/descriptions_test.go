@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if the epilog has
-// removed the job's files and the exporter has restarted. Data about users must not be stored.
+// A job keeps its description until its series end, even if the epilog has removed the job's files and the exporter has
+// restarted. Data about users must not be stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -67,8 +67,7 @@ func TestDescriptionAfterRestart(t *testing.T) {
 	}
 }
 
-// TestCorruptDescriptions checks a table that an exporter cannot have written. The exporter must ignore it and keep the
-// file under another name.
+// The exporter must ignore a table that an exporter cannot have written, and keep the file under another name.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",
@@ -91,8 +90,7 @@ func TestCorruptDescriptions(t *testing.T) {
 	}
 }
 
-// TestUnsavedDescriptions checks that a failed save of descriptions is logged once, and that a later attempt saves
-// them.
+// A failed save must be logged once, and a later attempt must save the descriptions.
 func TestUnsavedDescriptions(t *testing.T) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())

@@ -7,13 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// devices contains the GPUs that the driver lists. Its methods resolve the device names of the
-// kubelet.
+// devices contains the GPUs that the driver lists, and resolves the device names of the kubelet.
 type devices []gpu.Device
 
-// lookUp adds the GPU and the MIG instance to each allocation and returns the allocations. If the
-// driver does not list the device, the UUID stays empty. There is one exception: if the name of
-// the device is itself the UUID of a GPU, lookUp uses this UUID, because the GPU may be lost.
+// lookUp adds the GPU and the MIG instance to each allocation. If the driver does not list the device, the UUID stays
+// empty, unless the device name is itself the UUID of a GPU, because this GPU may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
@@ -32,7 +30,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// If an allocation covers all GPUs, expand replaces it by one allocation per GPU.
+// expand replaces an allocation of all GPUs by one allocation per GPU.
 func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
 		return list
@@ -51,15 +49,13 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. If an owner has two claims on the same device,
-// the claims count as one allocation.
+// holdingKey identifies an allocation of one owner. Two claims of an owner on the same device count as one allocation.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
 }
 
-// find returns the GPU and the MIG instance of a device name, or empty strings if there is no such
-// device.
+// find returns empty strings if there is no such device.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
 		return ds.findInstance(func(i gpu.Partition) bool {
@@ -87,7 +83,7 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	return ds[i : i+1].findInstance(meant(name.Partition))
 }
 
-// at returns the GPU or the partition at a position, as described for [gpu.Device.Position].
+// at resolves a position as defined by [gpu.Device.Position].
 func (ds devices) at(position int) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Position == nil {
@@ -103,8 +99,8 @@ func (ds devices) at(position int) (uuid, instance string) {
 	return "", ""
 }
 
-// owned returns a function that reports whether a partition contains the device with the given
-// name. The address of a divided GPU refers to the first partition of the GPU.
+// owned reports whether a partition contains the named device. The address of a partitioned GPU refers to its first
+// partition.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
@@ -121,7 +117,6 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
-// findInstance returns the first instance for which the argument meant returns true.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Partitions == nil {
@@ -134,7 +129,7 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant returns a function that reports whether a partition name refers to a given instance.
+// meant reports whether a partition name refers to a given instance.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestDeviceNames checks that every supported form of a device name leads to the correct GPU or MIG instance.
 func TestDeviceNames(t *testing.T) {
 	mig := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
@@ -68,7 +67,7 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// TestLostIndex checks that an index leads to the present GPU although a lost GPU had the same index.
+// An index leads to the present GPU although a lost GPU had the same index.
 func TestLostIndex(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -82,7 +81,7 @@ func TestLostIndex(t *testing.T) {
 	}
 }
 
-// TestLostName checks that an index leads to a lost GPU if no other GPU has it.
+// An index leads to a lost GPU if no other GPU has it.
 func TestLostName(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -94,7 +93,7 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// TestIndexOfVendor checks that an index leads to the NVIDIA GPU even if a GPU of another vendor has the same index.
+// An index leads to the NVIDIA GPU even if a GPU of another vendor has the same index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
@@ -111,8 +110,7 @@ func TestIndexOfVendor(t *testing.T) {
 	}
 }
 
-// TestPosition checks that AMD GPUs and partitions are found by their position in a machine that also contains an
-// NVIDIA GPU.
+// AMD GPUs and partitions are found by position, even in a machine that also contains an NVIDIA GPU.
 func TestPosition(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Position = new(1)

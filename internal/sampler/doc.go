@@ -1,4 +1,4 @@
-// Package sampler implements the tick. It reads the GPUs, resolves the owners of their processes,
-// settles the ledger, saves the state of the ledger, and publishes one immutable snapshot. Scrapes
-// render that snapshot and cause no work in this package.
+// Package sampler implements the tick of the exporter. It reads the GPUs, resolves the owners of their processes,
+// settles the ledger, saves the ledger's state, and publishes one immutable snapshot. Scrapes render that snapshot and
+// cause no work in this package.
 package sampler

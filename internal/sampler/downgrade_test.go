@@ -29,9 +29,8 @@ func extended(t *testing.T, v any) any {
 	return v
 }
 
-// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If both use the same format
-// version, the older exporter must continue the books and ignore unknown fields. If the file has a later format
-// version, it must open new books and keep the file.
+// An older exporter must continue the books in the state file of a newer exporter and ignore unknown fields. If the
+// file has a later format version, it must open new books and keep the file.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -13,20 +13,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// charged contains the paths of the values in a report that the ledger uses. An entry also covers all paths that begin
-// with it.
+// charged contains the paths of the report values that the ledger uses. An entry covers all paths that begin with it.
 var charged = []string{
 	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.Partitions", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy", "Readings.QuietPower", "Readings.QuietSampled",
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused contains the paths of the values in a report that are not in the snapshot and do not reach the ledger
-// directly.
+// unused contains the paths of the report values that are not in the snapshot and do not reach the ledger directly.
 var unused = []string{"Opening.Vendor", "Opening.Index", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// TestEveryFieldIsUsed checks that the sampler uses every value of a report. A value that the ledger uses must be
-// in the observation. All other values must be in the snapshot. Other tests check memory, MPS clients and Opening.
-// ModuleShare is an exception, because the sampler computes it.
+// A value of a report that the ledger uses must be in the observation, and all other values must be in the snapshot.
+// Other tests check memory, MPS clients and Opening. ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A gpuList contains every GPU that was found since the boot. A lost GPU keeps its identity,
-// because the operator needs the serial number to find the board.
+// A gpuList contains every GPU that was found since the boot. A lost GPU keeps its identity, because the operator needs
+// the serial number to find the board.
 type gpuList struct {
 	entries map[string]entry // entries by UUID
 	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
-	// unplaced contains errors from the kernel's log for which the GPU is not in the list yet.
+	// unplaced contains errors from the kernel's log for GPUs that no driver has listed yet.
 	unplaced []gpu.KernelError
 }
 
@@ -28,13 +28,13 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number of the board or of the chassis became known or changed. It is
-	// zero if the numbers have not changed since the GPU was first found.
+	// Renamed is the time at which the serial number of the board or of the chassis became known or changed, or zero if
+	// the numbers have not changed since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of energy counter resets that Events.Reset already includes.
 	Resets uint64 `json:"resets,omitempty"`
-	// Counts is replaced as a whole. The map is never changed.
+	// Counts is replaced as a whole, because copies of the entry share the map.
 	Counts gpu.Counts `json:"counts,omitempty"`
 	// CountsSince is the wall-clock time of the boot, computed at the first reading with counters.
 	CountsSince time.Time `json:"counts_since,omitzero"`
@@ -44,8 +44,8 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore adds the GPUs that an earlier exporter found since the boot. If a GPU is already in the
-// list, restore adds the errors that the earlier exporter counted for it.
+// restore adds the GPUs that an earlier exporter found since the boot. For a GPU that is already in the list, it adds
+// the errors that the earlier exporter counted.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
@@ -64,8 +64,8 @@ func (r *gpuList) restore(saved map[string]entry) {
 	}
 }
 
-// update records the present GPUs. If the vendor's driver does not list a GPU, the GPU is lost, unless the exporter may
-// still be opening this GPU. The GPU stays lost until it returns, or until another GPU appears at its PCI address.
+// A GPU is lost if its driver does not list it, unless the exporter may still be opening it. It stays lost until it
+// returns, or until another GPU appears at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -97,17 +97,16 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// addEvents counts error events of the drivers.
 func (r *gpuList) addEvents(events []gpu.DriverEvent) {
 	for _, x := range events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
 	}
 }
 
-// read records the time and the counters of a reading. The driver starts to count when it is loaded, which is after
-// the boot, so all counters were 0 at the boot. AMD GPUs that are connected to the processor by XGMI are an
-// exception. Such a GPU keeps its error counts during a warm reset, and amdgpu adds these counts to its counters
-// when the driver is loaded (Linux, amdgpu_persistent_edc_harvesting).
+// read records the time and the counters of a reading. The driver starts to count when it is loaded, after the boot, so
+// all counters were 0 at the boot. AMD GPUs that are connected to the processor by XGMI are an exception: they keep
+// their error counts during a warm reset, and amdgpu adds these counts when it is loaded (Linux,
+// amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
@@ -115,8 +114,7 @@ func (e *entry) read(reading *gpu.Reading) {
 	}
 }
 
-// addKernel counts errors in the kernel's log. An error waits in unplaced until a driver has listed the GPU of the
-// error.
+// An error waits in unplaced until a driver has listed its GPU.
 func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
@@ -129,11 +127,10 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced is the maximum number of errors that wait until a driver lists the GPU of the error.
+// maxUnplaced limits unplaced.
 const maxUnplaced = 1024
 
-// at returns the GPU at a PCI address without the function number. It does not return a GPU that
-// was replaced.
+// The address has no function number. at does not return a GPU that was replaced.
 func (r *gpuList) at(address string) (uuid string, ok bool) {
 	for uuid, e := range r.entries {
 		place, _, _ := strings.Cut(e.PCIBusID, ".")
@@ -154,19 +151,17 @@ func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 	})
 }
 
-// answers reports whether the driver of the given vendor responded.
 func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// isOpening reports whether a present GPU may be one of the GPUs that the exporter is still opening. After a restart of
-// the exporter or of the driver, the first call for a GPU can take longer than a tick.
+// isOpening reports whether the exporter may still be opening a present GPU. After a restart of the exporter or of the
+// driver, the first call for a GPU can take longer than a tick.
 func (e *entry) isOpening(list []gpu.Opening) bool {
 	return e.Present && slices.Contains(list, gpu.Opening{Vendor: e.Vendor, Index: e.Index})
 }
 
-// countOpening returns the number of present GPUs that are missing from the devices of a report because the exporter is
-// still opening them.
+// countOpening returns the number of present GPUs that a report omits because the exporter is still opening them.
 func (r *gpuList) countOpening(report gpu.Report) (n int) {
 	for uuid, e := range r.entries {
 		if e.isOpening(report.Opening) && !slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid }) {
@@ -176,9 +171,8 @@ func (r *gpuList) countOpening(report gpu.Report) (n int) {
 	return n
 }
 
-// remember adds the serial numbers of the board and the chassis to a device if they were known before and are
-// missing now. A driver that was just loaded may not report serial numbers. The serial numbers must not disappear,
-// because they are labels of counters.
+// remember adds known serial numbers of the board and the chassis that are missing now. A driver that was just loaded
+// may not report them, but they must not disappear, because they are labels of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -188,8 +182,7 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// markMissing records that a GPU is absent. If the GPU was replaced, markMissing drops the GPU from the list after its
-// book was published for the retention time.
+// A replaced GPU leaves the list after its book was published for the retention time.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
@@ -202,13 +195,11 @@ func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Insta
 	}
 }
 
-// showsBook reports whether the book of a GPU is published. The book is published while the GPU is
-// present, and for the retention time after the GPU was lost.
+// The book of a lost GPU is published for the retention time.
 func (r *gpuList) showsBook(e entry, now gpu.Instant) bool {
 	return e.Present || now.Boot-e.Lost <= r.keep
 }
 
-// edit applies a change to the entry of a GPU in the list.
 func (r *gpuList) edit(uuid string, change func(*entry)) {
 	if e, known := r.entries[uuid]; known {
 		change(&e)
@@ -216,8 +207,7 @@ func (r *gpuList) edit(uuid string, change func(*entry)) {
 	}
 }
 
-// devices returns all GPUs. Present GPUs come first, because a present GPU may have the index or
-// minor number of a lost GPU.
+// Present GPUs come first, because a present GPU may have the index or minor number of a lost GPU.
 func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestLost checks that a lost GPU keeps its identity until another GPU has the same PCI address, and that other GPUs
-// are not affected.
+// A lost GPU keeps its identity until another GPU has the same PCI address. Other GPUs must not be affected.
 func TestLost(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -43,7 +42,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReset checks that a restarted energy counter counts as one reset, even if the exporter restarts.
+// A restarted energy counter counts as one reset, even if the exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -61,7 +60,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestReplacedReturns checks a GPU that was replaced and has returned. When it is lost again, it must stay in the list.
+// When a replaced GPU has returned and is lost again, it must stay in the list.
 func TestReplacedReturns(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -78,8 +77,7 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the book of a lost GPU is published for the retention time, and the book of a hung GPU for
-// as long as the GPU hangs.
+// The book of a lost GPU is published for the retention time, and the book of a hung GPU for as long as it hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -103,8 +101,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestLostGPUTakesNoRoom checks a GPU after the retention time. If the GPU is still lost, its processes must not
-// count towards the process limit. If the GPU was replaced, its book must be removed from the state.
+// After the retention time, the processes of a lost GPU must not count towards the process limit. If the GPU was
+// replaced, its book must be removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -132,8 +130,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestSerials checks serial numbers. Renamed must be the time at which a serial number is first reported or changes. If
-// the driver stops reporting a serial number, the known one must be kept, even after a restart.
+// Renamed is the time at which a serial number is first reported or changes. If the driver stops reporting a serial
+// number, the known one must be kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -167,7 +165,7 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestNoAddress checks that a GPU without a PCI address does not count as the replacement of another GPU.
+// A GPU without a PCI address must not count as the replacement of another GPU.
 func TestNoAddress(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -181,8 +179,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks an exporter that takes over from a predecessor. It must keep the values that it has read
-// itself. If the driver has stopped reporting a serial number, it must use the number that the predecessor read.
+// An exporter that takes over must keep the values that it has read itself. If the driver has stopped reporting a
+// serial number, it must use the number that its predecessor read.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -211,7 +209,6 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestUnknownGPU checks that an XID error of a GPU that is not in the list does not add the GPU to the list.
 func TestUnknownGPU(t *testing.T) {
 	w := newWorld(t)
 	w.xids = []gpu.DriverEvent{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}
@@ -220,8 +217,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks a GPU that hangs while the exporter starts. The hung GPU must not delay other GPUs. The
-// holder of the other GPUs must be credited with every second and charged for it.
+// A GPU that hangs while the exporter starts must not delay other GPUs. The holder of the other GPU must be credited
+// with every second and charged for it.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -239,9 +236,9 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// TestKernelLog checks that each error in the kernel's log counts once. The test contains four kinds of errors: an
-// error that the driver also reports as an event, an error from before the start of the exporter, an error of a GPU
-// that was not listed yet, and an error that is read again after a restart.
+// Each error in the kernel's log counts once: an error that the driver also reports as an event, an error from before
+// the start of the exporter, an error of a GPU that was not listed yet, and an error that is read again after a
+// restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

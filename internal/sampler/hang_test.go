@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks a save that hangs. During the save, the sampler must update gauges. It must not update
-// books, because it publishes only saved books. After the save, no energy may be missing.
+// During a save that hangs, the sampler must update gauges, but not books, because it publishes only saved books. After
+// the save, no energy may be missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and errors must not
-// be published in this time. Otherwise the values in the file would count twice. GPUs must be published, so that
-// probes and gauges work. An error in this time must count when the file has been read.
+// Until the state file of the previous exporter is read, books and errors must not be published, because the values in
+// the file would count twice. GPUs must be published, so that probes and gauges work. An error in this time must count
+// when the file has been read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -84,8 +84,7 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHanging checks that Close and a tick do not wait for a hung file system. A tick must end when its
-// context ends.
+// Close and a tick must not wait for a hung file system. A tick must end when its context ends.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -8,30 +8,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// usage contains the holders and the users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // allocations of live owners
 	users []gpuProcess     // processes of owners that have accounts
-	// known is set if the allocations are known. required is set if an owner needs an allocation to
-	// use a GPU.
+	// required is set if an owner needs an allocation to use a GPU.
 	known, required bool
-	// reserved is set if the GPU is reserved for pods that are unknown.
+	// reserved is set if the GPU is reserved for unknown pods.
 	reserved bool
-	// unlisted reports whether a container started after the last request to the kubelet for
-	// allocations.
+	// unlisted reports whether a container started after the last request to the kubelet for allocations.
 	unlisted func(gpu.Owner) bool
 	// unplaced contains the allocations of unknown GPUs.
 	unplaced []gpu.Allocation
 }
 
-// uses reports whether a process uses an allocation of its pod.
 func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usage compares the processes on a GPU with the allocations of the GPU. If the last allocations
-// are outdated, usage includes an allocation only if its pod uses the GPU. Such an allocation is
-// still valid, because the pod is alive and keeps its allocations until it ends.
+// usage compares the processes on a GPU with its allocations. If the last allocations are outdated, it includes only
+// those whose pod uses the GPU. They are still valid, because a pod keeps its allocations until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -52,7 +47,7 @@ func (s *Sampler) usage(uuid string, v view) usage {
 // unlisted reports whether an owner started after the last request for allocations.
 func (s *Sampler) unlisted(c gpu.Owner) bool { return s.seen[c].first > s.requested }
 
-// holdsGPU reports whether a pod holds any GPU according to the last allocations.
+// holdsGPU uses the last known allocations.
 func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	for _, list := range s.given {
 		if slices.ContainsFunc(list, func(a gpu.Allocation) bool {
@@ -64,22 +59,19 @@ func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	return false
 }
 
-// used reports whether the pod of an allocation uses the allocated device.
 func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen contains the first and the last time at which each owner was on a GPU, on the boot
-// clock.
+// ownersSeen contains the first and the last time (boot clock) at which each owner was on a GPU.
 type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner that left its GPU is remembered. If the owner
-// returns within this time, it does not count as new.
+// rememberOwners is the time for which an owner that left its GPU is remembered. If it returns within this time, it
+// does not count as new.
 const rememberOwners = 10 * time.Minute
 
-// update records the first and the last use by each owner, and drops old entries.
 func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	for _, who := range on {
 		for _, g := range who.present {
@@ -96,7 +88,7 @@ func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	maps.DeleteFunc(t, func(_ gpu.Owner, seen seenSpan) bool { return now-seen.last > rememberOwners })
 }
 
-// byGPU returns the allocations of each GPU. Allocations of unknown GPUs have the key "".
+// Allocations of unknown GPUs have the key "".
 func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	out := make(map[string][]gpu.Allocation)
 	for _, a := range list {
@@ -105,10 +97,9 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders and the other users of the GPU. The kubelet may not list allocations of init
-// containers. Therefore, if a container uses the GPU without an allocation, but another container in its pod has an
-// allocation, holders lists the first container with this allocation. If the container of a process is unknown and
-// the pod of the process has an allocation, holders lists only the allocation.
+// holders returns the holders and the other users of the GPU. The kubelet may not list allocations of init containers.
+// Therefore, if a container without an allocation uses the GPU, holders lists the first container of its pod that has
+// one. If only the pod of a process is known and the pod has an allocation, holders lists only the allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -142,14 +133,13 @@ func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the pod of a process may hold this GPU. This is the case if the pod has
-// an allocation that may be on this GPU. It is also the case if the pod may have received an
-// allocation since the last request to the kubelet.
+// mayHold reports whether the pod of a process may hold this GPU: the GPU is reserved for unknown pods, the pod has an
+// allocation of an unknown GPU, or the pod may have received an allocation since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
-// strays returns the number of processes in pods that neither hold nor may hold the GPU.
+// A stray is a process in a pod that neither holds nor may hold the GPU.
 func (u *usage) strays() int {
 	n := 0
 	for _, t := range u.users {
@@ -160,8 +150,7 @@ func (u *usage) strays() int {
 	return n
 }
 
-// unused returns the number of unused allocations. An allocation is unused if no process of its pod
-// uses the GPU.
+// An allocation is unused if no process of its pod uses the GPU.
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {

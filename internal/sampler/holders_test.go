@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestUse checks the number of containers that use a GPU without an allocation, and the number of
-// allocations that no process uses.
+// TestUse checks the number of processes without an allocation (strays) and of allocations without a process (unused).
 func TestUse(t *testing.T) {
 	initContainer := train
 	initContainer.Part = "warm-up"
@@ -55,8 +54,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUseOfInstances checks pods on a GPU in MIG mode. A pod with one MIG instance may use only this instance. A pod
-// with the whole GPU may use any instance.
+// A pod with one MIG instance may use only this instance. A pod with the whole GPU may use any instance.
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -95,8 +93,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks a container with two allocations of the same GPU. The container must count as one holder.
-// Its number of replicas must be the larger of the two numbers in the allocations.
+// A container with two allocations of one GPU counts as one holder. Its number of replicas is the larger of the two
+// numbers.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -113,9 +111,8 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// TestNewcomer checks a process that started after the last pod-resources list. Until the next list, its use must not
-// be reported as unallocated. If it ends, and another process of the same container starts within minutes, the
-// container must not count as new.
+// Until the next pod-resources list, the use by a new process must not be reported as unallocated. If it ends, and
+// another process of its container starts within minutes, the container must not count as new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -146,8 +143,7 @@ func TestNewcomer(t *testing.T) {
 	look("the kubelet listed the allocation", 0, gpu.SharingExclusive)
 }
 
-// TestUseUnknown checks that strays and unused allocations are unknown if the kubelet reports no
-// allocations or the driver returns no reading.
+// Strays and unused allocations are unknown if the kubelet reports no allocations or the driver returns no reading.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Known = false
@@ -162,8 +158,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// TestNoKubelet checks a machine without a device allocator. Use must never be reported as unallocated, and the energy
-// of an unused GPU must have the reason idle.
+// On a machine without a device allocator, use must never be reported as unallocated, and the energy of an unused GPU
+// must have the reason idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -178,8 +174,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks a GPU that is reserved for unknown pods. The processes on the GPU must not count as
-// strays, no pod must hold the GPU, and its idle energy must not be charged to any owner.
+// On a GPU that is reserved for unknown pods, processes must not count as strays, no pod must hold the GPU, and idle
+// energy must not be charged to any owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -197,8 +193,7 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks a unit that holds a GPU without a process on it. The unit must pay for the GPU's idle energy,
-// even on a machine where allocations are optional.
+// A unit that holds a GPU without a process must pay for the GPU's idle energy, even if allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
@@ -213,8 +208,8 @@ func TestUnitHolds(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks a snapshot while the kubelet returns no allocations. It must contain the last known holders,
-// and no unallocated use. The ledger must get no allocations.
+// While the kubelet returns no allocations, a snapshot must contain the last known holders, and no unallocated use. The
+// ledger must get no allocations.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -249,9 +244,8 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced checks pods whose allocated device is unknown, because the driver does not list it or because its id is
-// invalid. Such a pod may hold any GPU, so its use must not be reported as unallocated, and it must not be charged for
-// holding the device. The use of other pods must be reported as unallocated.
+// If the allocated device of a pod is unknown, the pod may hold any GPU. Its use must not be reported as unallocated,
+// and it must not be charged for holding the device. The use of other pods must be reported as unallocated.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -272,8 +266,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace.
-// Holders must be charged for their allocations, and no owner must be charged for use.
+// The driver's process lists are ignored if the exporter has its own PID namespace. Holders must be charged for their
+// allocations, and no owner must be charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -294,8 +288,8 @@ func TestPrivatePIDs(t *testing.T) {
 	}
 }
 
-// TestDeadHolder checks that an allocation is ignored if its pod is unknown or may have ended. A process of the pod
-// that still uses the GPU must count as unallocated use.
+// An allocation is ignored if its pod is unknown or may have ended. A process of the pod that still uses the GPU must
+// count as unallocated use.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -314,9 +308,8 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next list contains its
-// allocation, the pod must be credited with holding the GPU from its first second on it. Its active time must never
-// exceed its held time.
+// A pod appears on a GPU between two requests to the kubelet. If the next list contains its allocation, the pod must be
+// credited with holding the GPU from its first second on it. Its active time must never exceed its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -340,8 +333,8 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
-// TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod must
-// be credited with holding its GPU until the first reading without a process of the pod.
+// A pod ends after its GPU was read, while another GPU delays the tick. The pod must be credited with holding its GPU
+// until the first reading without a process of the pod.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

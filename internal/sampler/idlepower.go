@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// An idleKind identifies a kind of GPUs with about the same idle power.
+// GPUs of one idleKind have about the same idle power.
 type idleKind struct {
 	Model      string    `json:"model"`
 	PowerLimit gpu.Watts `json:"power_limit_watts"`
@@ -31,29 +31,27 @@ type idleRow struct {
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers contains the measured idle powers by kind. The idle powers are saved in the state
-// directory, so they survive a reboot.
+// idlePowers contains the measured idle powers by kind. They are saved in the state directory, so they survive a
+// reboot.
 type idlePowers struct {
-	// stored contains the rows of earlier exporters, oldest first. These rows never change, so that
-	// the estimate for a GPU depends only on measurements by earlier exporters.
+	// stored contains the rows of earlier exporters, oldest first. They never change, so that the estimate for a GPU
+	// depends only on measurements by earlier exporters.
 	stored []idleRow
-	// now contains the rows to save, and saved contains the rows of the last successful save.
+	// now contains the rows to save, and saved the rows of the last successful save.
 	now, saved []idleRow
 	due        time.Duration // boot-clock time of the next update
 }
 
 const (
-	// idleEvery is the time between the start and the first save of the table, and the time between
-	// two saves.
+	// idleEvery is the time before the first save of the table and between two saves.
 	idleEvery = 10 * time.Minute
-	// maxIdleRows limits the table. If there are more rows, the rows with the oldest measurements
-	// are dropped.
+	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
 	maxIdleRows = 64
 	// idleMoved is the minimum relative change of a power for which the table is saved again.
 	idleMoved = 0.01
 )
 
-// check rejects rows that an exporter cannot have written.
+// check rejects rows that no exporter can have written.
 func (t *idlePowers) check() error {
 	if len(t.stored) > maxIdleRows {
 		return fmt.Errorf("the table contains %d rows, but the limit is %d", len(t.stored), maxIdleRows)
@@ -66,7 +64,7 @@ func (t *idlePowers) check() error {
 	return nil
 }
 
-// idlePower returns the stored idle power of a kind, or 0 if no idle power is stored.
+// idlePower returns 0 if no idle power of the kind is stored.
 func (t *idlePowers) idlePower(k idleKind) gpu.Watts {
 	if i := slices.IndexFunc(t.stored, func(r idleRow) bool { return r.idleKind == k }); i >= 0 {
 		return t.stored[i].Power
@@ -74,8 +72,7 @@ func (t *idlePowers) idlePower(k idleKind) gpu.Watts {
 	return 0
 }
 
-// update returns the table if it must be saved now, or nil otherwise. The idle power of a kind is
-// the median over the GPUs of the kind.
+// update returns nil if the table need not be saved now. The idle power of a kind is the median over its GPUs.
 func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) []idleRow {
 	if t.due == 0 {
 		t.due = now + idleEvery
@@ -104,7 +101,6 @@ func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []
 	return slices.Clone(t.now)
 }
 
-// moved reports whether the table differs from the saved table.
 func (t *idlePowers) moved() bool {
 	byKind := func(a, b idleRow) int { return a.compare(b.idleKind) }
 	return !slices.EqualFunc(slices.SortedFunc(slices.Values(t.now), byKind), slices.SortedFunc(slices.Values(t.saved), byKind), func(a, b idleRow) bool {
@@ -112,7 +108,6 @@ func (t *idlePowers) moved() bool {
 	})
 }
 
-// kindOf returns the kind of a GPU.
 func kindOf(d gpu.Device, drivers []gpu.Driver) idleKind {
 	k := idleKind{Model: d.Model, PowerLimit: d.MaxPower}
 	for _, driver := range drivers {
@@ -123,7 +118,7 @@ func kindOf(d gpu.Device, drivers []gpu.Driver) idleKind {
 	return k
 }
 
-// restoreIdle restores the table of idle powers. It ignores a table that cannot be read.
+// restoreIdle ignores a table that cannot be read.
 func (s *store) restoreIdle(table idlePowers, err error) {
 	if err != nil {
 		table.stored = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// newIdleWorld returns a world in which each GPU draws 100 W, and the first GPU has a process.
+// In newIdleWorld, each GPU draws 100 W, and the first GPU has a process.
 func newIdleWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.driver = "570.86.15"
@@ -25,7 +25,7 @@ func newIdleWorld(t *testing.T) *world {
 	return w
 }
 
-// reboot starts an exporter in another boot. In this boot, all GPUs are always busy.
+// reboot starts an exporter in another boot, in which all GPUs are always busy.
 func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 	w.t.Helper()
 	if err := s.Close(); err != nil {
@@ -37,8 +37,8 @@ func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 	return w.sampler()
 }
 
-// TestStoredIdlePower checks that the next boot uses a measured idle power as an estimate, but only for GPUs with the
-// same model, power limit and driver. A value that the operator configured must have precedence.
+// The next boot uses a measured idle power only for GPUs with the same model, power limit and driver. A value that the
+// operator configured must have precedence.
 func TestStoredIdlePower(t *testing.T) {
 	stored := gpu.IdlePower{Power: 100, Source: gpu.IdleStored}
 	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // lowest measured power
@@ -70,8 +70,8 @@ func TestStoredIdlePower(t *testing.T) {
 	}
 }
 
-// TestCorruptIdlePowers checks a table that an exporter cannot have written. The exporter must ignore it, log this
-// once, and keep the file under another name. The exporter must still open its books.
+// The exporter must ignore a table that an exporter cannot have written, log this once, and keep the file under another
+// name. It must still open its books.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{
@@ -107,8 +107,7 @@ func TestCorruptIdlePowers(t *testing.T) {
 	}
 }
 
-// TestIdlePowersNotWritable checks a table that cannot be saved. The books must continue, and a later attempt must save
-// the table.
+// If the table cannot be saved, the books must continue, and a later attempt must save the table.
 func TestIdlePowersNotWritable(t *testing.T) {
 	w := newIdleWorld(t)
 	w.utilization = 0

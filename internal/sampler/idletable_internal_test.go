@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// measured adds a GPU with a measured idle power to gpus and books.
 func measured(gpus map[string]entry, books ledger.State, model string, power gpu.Watts) {
 	uuid := fmt.Sprintf("GPU-%d", len(gpus))
 	gpus[uuid] = entry{Present: true, Device: gpu.Device{UUID: uuid, Model: model, MaxPower: 700}}
@@ -53,7 +52,7 @@ func TestIdleTable(t *testing.T) {
 	save(time.Minute, []idleRow{{a, 61}, {b, 31}}, "after a change")
 }
 
-// TestIdleTableBounds checks that the table keeps the kinds that were measured most recently.
+// The table keeps the kinds that were measured most recently.
 func TestIdleTableBounds(t *testing.T) {
 	var table idlePowers
 	for i := range 70 {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestModules checks that each of two GPUs is charged for its share of their module's energy. Both GPUs report the
-// counter of the module, which increases by 200 J in two seconds.
+// Both GPUs report the counter of the module, which increases by 200 J in two seconds. Each is charged for its share.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -43,8 +42,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports this counter must
-// be charged for all energy of the module.
+// In a module with one counter, such as an MI250, the GPU that reports it must be charged for all energy of the module.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {
@@ -56,8 +54,7 @@ func TestModuleOfOneCounter(t *testing.T) {
 	}
 }
 
-// TestModulePowerLost checks that the GPUs of a module keep their shares while the driver does not
-// report the module's power.
+// The GPUs of a module keep their shares while the driver does not report the module's power.
 func TestModulePowerLost(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

@@ -8,13 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. The server runs the
-// work of MPS clients, so samples may name the server instead of a client.
+// mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. The server runs the work of MPS clients,
+// so samples may name the server instead of a client.
 const mpsServer = "nvidia-cuda-mps"
 
-// passOn assigns the work of each MPS server to the clients of the server. If a server has
-// clients, passOn removes the server from the processes. The function holds reports whether a pod
-// holds a GPU.
+// passOn assigns the work of each MPS server to its clients, and removes servers with clients from the processes. holds
+// reports whether a pod holds a GPU.
 func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
 	if len(clients) == 0 {
@@ -30,11 +29,10 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns the clients of an MPS server. For any other process, it returns no clients. The name does not
-// prove that a process is a server, because any process can choose this name. Therefore, if a pod contains a server
-// and clients, clientsOf assigns only the clients in this pod to the server. A server of the host, or of a pod
-// without a GPU, serves the clients of other pods. For example, the pod with the device plugin's control daemon has
-// no GPU.
+// clientsOf returns no clients if the process does not have the name of a server. Any process can choose this name.
+// Therefore, if a pod contains a server and clients, only the clients in this pod belong to the server. A server of the
+// host, or of a pod without a GPU, such as the pod of the device plugin's control daemon, serves the clients of other
+// pods.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil
@@ -54,9 +52,8 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 	return nil
 }
 
-// shareOut divides the work of a server equally over the clients of the server. If the clients
-// belong to several pods, the ledger divides the work by the allocations of these pods. If there
-// are no clients, the process keeps its work.
+// shareOut divides the work of a server equally over its clients. If the clients belong to several pods, the ledger
+// divides the work by allocations. If there are no clients, the process keeps its work.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {

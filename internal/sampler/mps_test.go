@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName checks a process that has the name of an MPS server. If its pod has a GPU, only clients in this
-// pod must be charged for its work. Otherwise, all clients must be charged.
+// Any process may have the name of an MPS server. If its pod has a GPU, only clients in this pod must be charged for
+// its work. Otherwise, all clients must be charged.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -118,8 +118,7 @@ func TestMPSServerByName(t *testing.T) {
 	}
 }
 
-// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. Without a client on the GPU,
-// the server must be treated like any other process.
+// Without a client on the GPU, an MPS server must be treated like any other process.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -135,8 +134,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process whose pod is known but whose container is not. Its use of the GPU must be
-// attributed to the container of the pod that holds the GPU.
+// If only the pod of a process is known, its use of the GPU is attributed to the container of the pod that holds the
+// GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvSwitches counts the SXID errors in the kernel's log. The errors are counted even if no
-// driver responds.
+// nvSwitches counts the SXID errors in the kernel's log, even if no driver responds.
 type nvSwitches map[switchError]gpu.NVSwitchErrors
 
 type switchError struct {
@@ -18,12 +17,10 @@ type switchError struct {
 	severity gpu.Severity
 }
 
-// maxSwitchErrors is the maximum number of counted combinations of address, code and severity.
-// No real machine has so many combinations.
+// maxSwitchErrors limits the combinations of address, code and severity. No real machine has so many.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches, unless the records of these errors were counted before.
-// ofGPUs contains the errors of GPUs.
+// add counts the errors of NVSwitches whose log records were not counted before, and returns the errors of GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {
@@ -45,14 +42,13 @@ func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	return ofGPUs
 }
 
-// restore continues the counts of an earlier exporter.
 func (n nvSwitches) restore(saved []gpu.NVSwitchErrors) {
 	for _, c := range saved {
 		n[switchError{c.PCIBusID, c.Code, c.Severity}] = c
 	}
 }
 
-// list returns the counts, sorted by address, code and severity.
+// list sorts the counts by address, code and severity.
 func (n nvSwitches) list() []gpu.NVSwitchErrors {
 	return slices.SortedFunc(maps.Values(n), func(a, b gpu.NVSwitchErrors) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Severity, b.Severity))

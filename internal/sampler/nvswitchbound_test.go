@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitchBound checks that the number of different errors is limited. When the limit is reached, another error
-// with a known code must still count.
+// When the number of different errors reaches the limit, another error with a known code must still count.
 func TestNVSwitchBound(t *testing.T) {
 	n := make(nvSwitches)
 	for code := range uint64(maxSwitchErrors + 3) {

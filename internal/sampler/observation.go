@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// observation converts a reading to an observation for the ledger.
 func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.processes[r.UUID]
 	o := ledger.Observation{
@@ -31,7 +30,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// holding returns the allocations that are not reservations.
+// holding omits reservations.
 func holding(list []gpu.Allocation) []gpu.Allocation {
 	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
 	if !slices.ContainsFunc(list, isReserved) {
@@ -40,9 +39,8 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 	return slices.DeleteFunc(slices.Clone(list), isReserved)
 }
 
-// revived returns a copy of the allocations. In this copy, an allocation is live if its pod had a process on the
-// GPU at the time of the reading. This is necessary if another GPU hangs, because then the list of allocations
-// may be seconds newer than the reading. In the meantime, the pod may have ended.
+// revived marks an allocation as live if its pod had a process on the GPU at the time of the reading. If another GPU
+// hangs, the list of allocations may be seconds newer than the reading, and the pod may have ended in the meantime.
 func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	ended := func(a gpu.Allocation) bool {
 		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -57,9 +55,8 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	return list
 }
 
-// counter returns the name of the counter from which a GPU's energy is read. The name distinguishes three kinds
-// of counters: an integral of power, the counter of the GPU, and the counter of the board. The counter of the
-// board has the same name whether or not its scope is known.
+// counter returns the name of the counter from which a GPU's energy is read: an integral of power, the counter of the
+// GPU, or the counter of the board. The board's counter has the same name whether or not its scope is known.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -70,7 +67,6 @@ func counter(d gpu.Device) string {
 	return "board"
 }
 
-// instances returns the busy time of each MIG instance.
 func instances(r gpu.Reading) map[string]time.Duration {
 	busy := make(map[string]time.Duration, len(r.Instances))
 	for _, i := range r.Instances {
@@ -79,8 +75,7 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// profiles returns the newest profiles of a GPU and its MIG instances. It omits a profile unless the profile
-// contains a value for the tensor cores and a value for the memory.
+// profiles omits a profile unless it contains a value for the tensor cores and a value for the memory.
 func profiles(r gpu.Reading) (all []ledger.Profile) {
 	add := func(instance string, p *gpu.Profile) {
 		if p == nil || p.Last[gpu.TensorActive] == nil || p.Last[gpu.DRAMActive] == nil {
@@ -99,9 +94,8 @@ func profiles(r gpu.Reading) (all []ledger.Profile) {
 	return all
 }
 
-// maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter covers more than
-// the GPU, maxPower returns three times the GPU's power limit, because the counter may include a second die and a
-// CPU.
+// maxPower returns the maximum power of the hardware that a GPU's counter covers. If it covers more than the GPU,
+// maxPower returns three times the GPU's power limit, because the counter may include a second die and a CPU.
 func maxPower(d gpu.Device) gpu.Watts {
 	if d.EnergyScope == gpu.ScopeGPU {
 		return d.MaxPower

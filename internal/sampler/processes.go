@@ -7,9 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// processes resolves the driver's PIDs. It remembers recent processes, because the driver may list
-// the PID of a process that has ended. There may be thousands of processes, so all readers share
-// pointers instead of copies.
+// processes resolves the driver's PIDs. It remembers recent processes, because the driver may list the PID of a process
+// that has ended. There may be thousands of processes, so all readers share pointers.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -21,12 +20,11 @@ type remembered struct {
 }
 
 const (
-	// memory is the time for which a process is remembered. This time is much longer than the age of the oldest
-	// sample in the driver's ring buffer of utilisation samples.
+	// memory is the time for which a process is remembered, much longer than the age of the oldest sample in the
+	// driver's ring buffer of utilisation samples.
 	memory = 30 * time.Second
-	// lately limits how long after a process ended a sample can still belong to the process. It is the maximum time
-	// between the last list with the process and the start of the sample. The ledger uses an outdated list for the
-	// same time.
+	// lately is the maximum time between the last list with a process and the start of a sample of this process. The
+	// ledger uses an outdated list for the same time.
 	lately = 10 * time.Second
 )
 
@@ -34,20 +32,18 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage contains the processes on one GPU in one reading, and the activity of these
-// processes.
+// processUsage contains the processes on one GPU in one reading, and their activity.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity
 }
 
-// A gpuProcess is a process with its context on a GPU.
 type gpuProcess struct {
 	*gpu.Process
 	*gpu.Context
 }
 
-// resolve resolves the PIDs of a reading. The function holds reports whether a pod holds a GPU.
+// holds reports whether a pod holds a GPU.
 func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUsage {
 	who := processUsage{present: make([]gpuProcess, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {
@@ -74,7 +70,6 @@ func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// remember records that a process was seen at the given time.
 func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process {
 	pid := process.ID.PID
 	known := p.seen[pid].Process
@@ -85,9 +80,8 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// resolveSampled resolves the PID of a sample. The process of a sample may have ended. Therefore,
-// if two processes had this PID, the process that was recently on a GPU takes precedence over the
-// new process.
+// The process of a sample may have ended. If two processes had this PID, the process that was recently on a GPU takes
+// precedence over the new one.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -104,7 +98,6 @@ func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	return p.remember(*r.OwnedBy(p.owners.Owner(r.ID)), r.at), true
 }
 
-// forget drops the processes that were last seen longer ago than memory.
 func (p *processes) forget(now gpu.Instant) {
 	for pid, a := range p.seen {
 		if now.Boot-a.at > memory {
@@ -113,8 +106,8 @@ func (p *processes) forget(now gpu.Instant) {
 	}
 }
 
-// liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
-// if there are no samples, if the samples cover no time, or if the driver weights the samples.
+// The utilisation of a process is unknown if there are no samples, if they cover no time, or if the driver weights
+// them.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -130,9 +123,8 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 	return out
 }
 
-// utilization returns a process's utilisation, or 0 if there is no sample. The driver returns one
-// sample per process, averaged over the time since the last reading. If there are several samples
-// of the process, utilization uses the newest one.
+// utilization returns 0 if there is no sample of the process. The driver returns one sample per process, averaged over
+// the time since the last reading. If there are several, utilization uses the newest one.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

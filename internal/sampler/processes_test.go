@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNothingNew checks that, if the driver has no new samples, the utilisation of a process is unknown and not zero.
+// If the driver has no new samples, the utilisation of a process is unknown and not zero.
 func TestNothingNew(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -22,7 +22,6 @@ func TestNothingNew(t *testing.T) {
 	}
 }
 
-// TestOwnShare checks that each process has its own utilisation.
 func TestOwnShare(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -39,7 +38,7 @@ func TestOwnShare(t *testing.T) {
 	}
 }
 
-// TestIdleSample checks that a process with a sample of 0 % was not active.
+// A process with a sample of 0 % was not active.
 func TestIdleSample(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -49,7 +48,6 @@ func TestIdleSample(t *testing.T) {
 	}
 }
 
-// TestLateOwner checks that a snapshot contains the last known owner of each process.
 func TestLateOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -61,7 +59,7 @@ func TestLateOwner(t *testing.T) {
 	}
 }
 
-// TestShownOwner checks that earlier snapshots do not change when an owner is identified later.
+// Earlier snapshots must not change when an owner is identified later.
 func TestShownOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -84,8 +82,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// TestVanished checks that the samples of an ended process are charged to its last known owner. The samples of a
-// process that was never seen must be unmapped.
+// The samples of an ended process are charged to its last known owner. The samples of a process that was never seen are
+// unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -104,8 +102,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is remembered for half a minute. The driver does not list an ended
-// process for that long.
+// An ended process is remembered for half a minute. The driver does not list an ended process for that long.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -123,9 +120,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID checks two processes that had the same PID. Until the driver lists the later process, samples with
-// this PID must count for the earlier process. A sample describes past work, and only the earlier process was on
-// the GPU at that time.
+// Until the driver lists the later of two processes with the same PID, samples with this PID count for the earlier one,
+// because only the earlier process was on the GPU at the time of the sample.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -145,8 +141,8 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// TestReusedPIDLater checks two processes that had the same PID. If the earlier process left the GPU long before a
-// sample, the sample must count for the later process.
+// If the earlier of two processes with the same PID left the GPU long before a sample, the sample counts for the later
+// one.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -161,8 +157,7 @@ func TestReusedPIDLater(t *testing.T) {
 	}
 }
 
-// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that its samples do not count as
-// activity of any owner.
+// While a client is on the GPU, an MPS server is not an owner, and its samples do not count as activity of any owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -187,8 +182,7 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestMPSServer checks that the snapshot does not contain an MPS server while one of its clients is on the GPU, and
-// that it contains all other processes.
+// The snapshot must omit an MPS server while one of its clients is on the GPU, and must contain all other processes.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string

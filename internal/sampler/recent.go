@@ -7,12 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// markEvery is the interval between marks. If a GPU has no reading for longer than this time, the history of the
-// GPU starts again.
+// markEvery is the interval between marks. If a GPU has no reading for a longer time, its history starts again.
 const markEvery = time.Minute
 
-// A mark contains sums over readings. All marks of a history begin at the same reading and end at different
-// readings.
+// A mark contains sums over the readings from the start of a history up to one reading.
 type mark struct {
 	at                 time.Duration // time of the reading on the boot clock
 	clock, utilization float64
@@ -20,18 +18,18 @@ type mark struct {
 	slowdowns          [len(gpu.Slowdowns)]float64
 }
 
-// A history contains the sums for a GPU up to the last reading, and at most twelve marks from the last minutes.
+// A history contains the sums up to the last reading of a GPU, and at most twelve marks from the last minutes.
 type history struct {
 	last  mark
 	marks []mark // oldest first; the first mark is the newest mark that is at least ten minutes old, if there is such a mark
-	// known contains whether a reading has contained the slowdown counter.
+	// known is set for each slowdown counter that a reading has contained.
 	known [len(gpu.Slowdowns)]bool
 }
 
-// histories contains the histories of GPUs by UUID.
+// histories are stored by UUID.
 type histories map[string]*history
 
-// update adds readings, and removes GPUs that had no reading for longer than markEvery.
+// update also removes GPUs that had no reading for longer than markEvery.
 func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	for i := range readings {
 		r := &readings[i]
@@ -49,9 +47,8 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add adds a reading. If a slowdown counter decreases, the history starts again. A counter decreases when the
-// GPU is reset. A counter that is missing from the reading keeps its last value. If a counter appears, the
-// history also starts again, because the earlier value of the counter is unknown.
+// add starts the history again if a slowdown counter decreases, because the GPU was reset, or appears, because its
+// earlier value is unknown. A counter that is missing from the reading keeps its last value.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at = r.At.Boot
@@ -79,7 +76,7 @@ func (h *history) add(r *gpu.Reading) {
 	}
 }
 
-// slowdowns returns the slowdown counters in a reading, in seconds. A missing counter is nil.
+// slowdowns returns the slowdown counters in seconds; a missing counter is nil.
 func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]*float64) {
 	for k := range r.Health {
 		v := &r.Health[k]
@@ -93,8 +90,7 @@ func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]*float64) {
 	return seconds
 }
 
-// recent describes the last ten minutes of a GPU. It returns nil until the GPU has been read for
-// ten minutes.
+// recent describes the last ten minutes of a GPU. It returns nil until the GPU has been read for ten minutes.
 func (all histories) recent(uuid string) *gpu.Recent {
 	h := all[uuid]
 	if h == nil || h.last.at-h.marks[0].at < gpu.RecentTime {

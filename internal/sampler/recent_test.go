@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRecent checks the averages over ten minutes for a GPU that is read every ten seconds. The GPU is idle for the
-// first five minutes. Then the GPU is hot, and the driver's slowdown counter grows by nine seconds in every ten
-// seconds.
+// The GPU is read every ten seconds. It is idle for five minutes. Then it is hot, and the driver's slowdown counter
+// grows by nine seconds in every ten seconds.
 func TestRecent(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -68,8 +67,8 @@ func TestRecent(t *testing.T) {
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 }
 
-// TestRecentWithoutHealth checks readings without health values, which occur when a call of the driver fails. In
-// the next reading, only the increase of a counter must count, and not its whole value.
+// A reading has no health values if a call of the driver fails. In the next reading, only the increase of a counter
+// must count, and not its whole value.
 func TestRecentWithoutHealth(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

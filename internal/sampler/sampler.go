@@ -14,16 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. If no driver responds, the source returns an error, and the report contains
-// nothing except perhaps a field page. If a GPU does not respond, the report contains no reading of
-// this GPU.
+// Source reads the GPUs. If no driver responds, it returns an error, and the report contains at most a field page. If a
+// GPU does not respond, the report contains no reading of this GPU.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
 // Owners finds the owners of processes.
 type Owners interface {
-	// Process returns a running process with its data.
+	// Process returns false if the process is not running.
 	Process(pid uint32) (gpu.Process, bool)
 	// Owner returns the current owner of a process that Process returned earlier.
 	Owner(id gpu.ProcessID) gpu.Owner
@@ -31,14 +30,13 @@ type Owners interface {
 
 // Mapper returns the devices that containers hold.
 type Mapper interface {
-	// Allocations returns the allocations, with the device names that the allocator uses.
+	// The device names are those of the allocator.
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are the PIDs in the exporter's /proc.
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
-	// Used receives the UUIDs of the GPUs that each owner uses, because files that declare GPUs may name
-	// other owners.
+	// Used receives the UUIDs of the GPUs that each owner uses, because files that declare GPUs may name other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
@@ -48,7 +46,7 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// KernelLog returns the errors that the kernel logged since the last call. KernelLog may be nil.
+	// KernelLog returns the errors that the kernel logged since the last call. It may be nil.
 	KernelLog func() []gpu.KernelError
 	// PCIClasses matches the GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass
@@ -67,8 +65,7 @@ type Config struct {
 // hostEvery is the interval between two readings of the machine.
 const hostEvery = 10 * time.Second
 
-// Sampler owns the ledger. Tick and Run must not be called concurrently, but Latest may be called at
-// any time.
+// Sampler owns the ledger. Tick and Run must not be called concurrently, but Latest may be called at any time.
 type Sampler struct {
 	cfg       Config
 	gpus      gpuList
@@ -81,8 +78,7 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // time of the last reading of node and pciGPUs
 
-	// given contains the last allocations by UUID. requested is the boot-clock time of the request for
-	// these allocations.
+	// given contains the last allocations by UUID. requested is the boot-clock time at which they were requested.
 	given     map[string][]gpu.Allocation
 	requested time.Duration
 	seen      ownersSeen
@@ -124,8 +120,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// Tick reads all sources once and publishes the result. Tick publishes the snapshot only after the
-// state was saved. Therefore, after a crash, no counter is lower than its last published value.
+// Tick reads all sources once and publishes the result. It publishes the snapshot only after the state was saved.
+// Therefore, after a crash, no counter is lower than its last published value.
 func (s *Sampler) Tick(ctx context.Context) {
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
@@ -176,9 +172,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists from the readings of an exporter with its own PID namespace. For such an
-// exporter, the driver's lists omit the processes of other pods, so a listed process would seem to be alone on its
-// GPU.
+// blind removes the driver's process lists if the exporter has its own PID namespace. In such a namespace, the lists
+// omit the processes of other pods, so a listed process would seem to be alone on its GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -186,7 +181,6 @@ func blind(readings []gpu.Reading) {
 	}
 }
 
-// view contains the data for one tick.
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
@@ -199,7 +193,7 @@ type view struct {
 	units            map[gpu.Unit]gpu.UnitInfo
 }
 
-// charge passes the readings to the ledger, unless another exporter keeps the books of this node.
+// charge does nothing while another exporter keeps the books of this node.
 func (s *Sampler) charge(v view) {
 	l := s.store.ledger
 	if l == nil {
@@ -218,8 +212,6 @@ func (s *Sampler) charge(v view) {
 	})
 }
 
-// readHost reads the identity of the machine and its PCI bus if hostEvery has passed since the last
-// reading.
 func (s *Sampler) readHost(now gpu.Instant) {
 	if !s.hostAt.IsZero() && now.Sub(s.hostAt) < hostEvery {
 		return
@@ -290,11 +282,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	return g
 }
 
-// keepBooks adds the books to a snapshot. If the state can be neither saved nor removed, or if its
-// file system hangs, a restart would continue from an older state. In these cases keepBooks adds the
-// books and errors of the last snapshot instead. If the last snapshot contains none, it adds no books
-// and errors. It also adds no books and errors until the state file is read, and while another
-// exporter keeps the books.
+// keepBooks adds the books to a snapshot. If the state can be neither saved nor removed, or if its file system hangs, a
+// restart would continue from an older state. Then keepBooks repeats the books and errors of the last snapshot, if it
+// has any. It adds none until the state file is read, and while another exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {
@@ -324,7 +314,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	}
 }
 
-// shownOf returns a GPU from the last snapshot, or nil if the snapshot does not contain the GPU.
+// shownOf returns nil if the last snapshot does not contain the GPU.
 func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
 	if last == nil {
 		return nil

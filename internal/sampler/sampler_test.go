@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot checks that a snapshot contains the node, the holders and users of each GPU, and their charges.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -61,8 +60,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestFieldPage checks that the snapshot contains the field page of the source, even if there are
-// no readings.
+// The snapshot contains the field page even if there are no readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -75,7 +73,7 @@ func TestFieldPage(t *testing.T) {
 	}
 }
 
-// TestNodeIdentity checks that the machine's identity stays known if it cannot be read again.
+// The machine's identity stays known if it cannot be read again.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -92,7 +90,7 @@ func TestNodeIdentity(t *testing.T) {
 	}
 }
 
-// TestHostEvery checks that the machine's identity is read every ten seconds instead of at every tick.
+// The machine's identity is read every ten seconds instead of at every tick.
 func TestHostEvery(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -106,9 +104,8 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts. The increase may
-// correspond to 1.5 times the GPU's maximum power. If the counter covers more than the GPU, it may correspond to
-// 4.5 times the maximum power.
+// The ledger accepts an increase of the energy counter by 1.5 times the GPU's maximum power. If the counter covers more
+// than the GPU, it accepts 4.5 times the maximum power.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -131,8 +128,6 @@ func TestEnergyScope(t *testing.T) {
 	}
 }
 
-// TestInstances checks that the energy of a GPU in MIG mode is divided by the activity of its
-// instances.
 func TestInstances(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -153,8 +148,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks a read that the end of the exporter interrupts. The interrupted read must not count as
-// a failure, and no snapshot may contain its result.
+// If the end of the exporter interrupts a read, the read must not count as a failure, and no snapshot may contain its
+// result.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -172,9 +167,8 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks a restart after which a GPU's energy comes from another counter. The difference between the
-// two counters must not be charged. If only the scope of the counter becomes more precise, the ledger must treat it as
-// the same counter.
+// If a GPU's energy comes from another counter after a restart, the difference between the two counters must not be
+// charged. If only the scope of the counter becomes more precise, the ledger must treat it as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -206,8 +200,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial checks snapshots while the driver of one vendor does not respond. The GPUs of this vendor must stay
-// present, and the number of GPUs that the drivers list must be unknown.
+// While the driver of one vendor does not respond, its GPUs must stay present, and the number of GPUs that the drivers
+// list must be unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
@@ -220,8 +214,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestDriverDown checks that, while the driver is down, a snapshot contains identities and books, but no readings and
-// no processes.
+// While the driver is down, a snapshot contains identities and books, but no readings and no processes.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -238,7 +231,7 @@ func TestDriverDown(t *testing.T) {
 	}
 }
 
-// TestHungDevice checks that a GPU without a reading stays present and keeps its counters.
+// A GPU without a reading stays present and keeps its counters.
 func TestHungDevice(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -17,8 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store contains the ledger and its file. The file system may hang, so every call that uses the file
-// system runs in a lane.
+// store contains the ledger and its file. The file system may hang, so every call that uses it runs in a lane.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
@@ -26,25 +25,23 @@ type store struct {
 	dir     *state.Dir // nil while the exporter does not hold the directory
 	// failures is the number of failed attempts to open the directory before the books start.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node. It is also nil until the
-	// directory was opened, or until several attempts to open the directory failed.
+	// ledger is nil while another exporter keeps the books of this node, and until the directory was opened or several
+	// attempts to open it failed.
 	ledger *ledger.Ledger
-	// locked is set while another exporter holds the directory. waiting contains the drivers' error events
-	// that are counted after the state file was read.
+	// locked is set while another exporter holds the directory. waiting contains the error events that are counted
+	// after the state file was read.
 	locked  bool
 	waiting []gpu.DriverEvent
-	// stale is set while the state in the file is, or may be, older than the books. A restart would
-	// continue from this older state.
-	stale bool
-	idle  idlePowers
-	jobs  descriptions
-	// switches contains the errors of NVSwitches.
+	// stale is set while the state in the file is, or may be, older than the books, so that a restart would continue
+	// from an older state.
+	stale    bool
+	idle     idlePowers
+	jobs     descriptions
 	switches nvSwitches
 }
 
-// saved is the result of a save. It contains one error for the ledger's file, one for the table of
-// idle powers, and one for the table of descriptions. If a table did not have to be saved, its error
-// is nil.
+// saved is the result of a save, with the errors for the ledger's file, the table of idle powers, and the table of
+// descriptions. The error of a table that did not have to be saved is nil.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -52,8 +49,8 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. After a tick reached
-	// this timeout, later ticks do not wait until the file system responds.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After that, later ticks do not wait
+	// until the file system responds.
 	answerTimeout = 2 * time.Second
 	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond
@@ -66,7 +63,6 @@ type record struct {
 	ledger.Record
 }
 
-// content contains the data from the file.
 type content struct {
 	gpus     map[string]entry // entries by UUID
 	switches []gpu.NVSwitchErrors
@@ -94,8 +90,7 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records returns the lines of the file. The iterator yields the same variable for every line, so a
-// line is valid only until the next line.
+// The iterator yields the same variable for every line of the file, so a line is valid only until the next line.
 func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -120,10 +115,9 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 }
 
 // After openAttempts failed attempts to open the directory, the books start without the file. Several attempts are
-// made, so that the books can continue from the file even if the file becomes available late.
+// made, so that the books can continue from a file that becomes available late.
 const openAttempts = 3
 
-// opened contains an open state directory and the content of its file.
 type opened struct {
 	dir     *state.Dir
 	err     error // error from opening the directory
@@ -135,11 +129,11 @@ type opened struct {
 	noJobs  error // error from reading the table of descriptions
 }
 
-// errNoBoot means that the boot id is unknown. The file may have been written in this boot and may
-// have to be continued, so the books do not start until the boot id is known.
+// errNoBoot means that the boot id is unknown. The books do not start until it is known, because they must continue a
+// file that was written in this boot.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
-// open opens the state directory and, if read is set, reads its file. It runs in a lane.
+// open reads the file of the state directory only if read is set. It runs in a lane.
 func open(cfg Config, read bool) (o opened) {
 	boot, err := cfg.Host.BootID()
 	if err != nil {
@@ -154,12 +148,12 @@ func open(cfg Config, read bool) (o opened) {
 	return o
 }
 
-// acquire opens the state directory if it is free. If acquire continues the books of an earlier
-// exporter, it returns the GPUs of the earlier exporter.
+// acquire opens the state directory if it is free. If it continues the books of an earlier exporter, it returns the
+// GPUs of that exporter.
 //
-// This exporter charges nothing while another exporter holds the directory. Until the books start,
-// it also charges nothing while the boot id is unknown or the directory hangs. If the directory
-// cannot be opened, this exporter charges energy after openAttempts attempts, but its counters start
+// This exporter charges nothing while another exporter holds the directory. Until the books start, it also charges
+// nothing while the boot id is unknown or the directory hangs. If the directory cannot be opened, this exporter charges
+// energy after openAttempts attempts, but its counters start at 0 after the next restart.
 // at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
@@ -199,9 +193,9 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	return s.restore(began, o.content, o.unread)
 }
 
-// countable returns the error events to count now, given the new events. Events wait until the state file was
-// read, because the counts in the file replace all earlier counts. While another exporter holds the directory,
-// events are dropped, because the other exporter counts them.
+// countable returns the error events to count now. Events wait until the state file was read, because the counts in the
+// file replace all earlier counts. While another exporter holds the directory, events are dropped, because the other
+// exporter counts them.
 func (s *store) countable(events []gpu.DriverEvent) []gpu.DriverEvent {
 	for _, x := range events {
 		s.waiting = x.Queue(s.waiting)
@@ -216,14 +210,12 @@ func (s *store) countable(events []gpu.DriverEvent) []gpu.DriverEvent {
 	return events
 }
 
-// take waits for at most answerTimeout for the result of a lane.
 func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return l.Take(ctx)
 }
 
-// observe records an attempt to read or write the file.
 func (s *store) observe(began gpu.Instant, err error) {
 	if errors.Is(err, state.ErrOversized) {
 		err = fmt.Errorf("%w: %w", err, stage.ErrOversized)
@@ -231,7 +223,7 @@ func (s *store) observe(began gpu.Instant, err error) {
 	s.cfg.Stages.Observe(stage.State, began, err)
 }
 
-// late records that the file system hangs. It records nothing if the program is about to end.
+// late records that the file system hangs, unless the program is about to end.
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
@@ -240,9 +232,8 @@ func (s *store) late(ctx context.Context, began gpu.Instant) {
 	}
 }
 
-// restore continues the books of an earlier exporter. If the file is invalid, restore starts empty
-// books, so that no wrong energy is added. If only the books are invalid, restore keeps the identities
-// of the GPUs.
+// restore continues the books of an earlier exporter. If the file is invalid, it starts empty books, so that no wrong
+// energy is added. If only the books are invalid, it keeps the identities of the GPUs.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +255,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns the settled state. It returns an empty state while this exporter keeps no books.
+// books returns an empty state while this exporter keeps no books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}
@@ -272,8 +263,8 @@ func (s *store) books() ledger.State {
 	return s.ledger.State()
 }
 
-// save writes the state. It is called before the state is published. If the directory was removed or
-// replaced, save closes it, and the next tick opens the directory again.
+// save must be called before the state is published. If the directory was removed or replaced, it closes the directory,
+// and the next tick opens it again.
 func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books ledger.State) {
 	if s.dir == nil {
 		return
@@ -300,7 +291,7 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books l
 	s.finish(ctx, began)
 }
 
-// finish records the result of a save. It reports whether the lane is idle.
+// finish records the result of a save, and reports whether the lane is idle.
 func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	if !s.saving.Busy() {
 		return true
@@ -332,7 +323,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	return true
 }
 
-// copied returns a copy of the GPUs, because a late save may still read the original.
+// copied is needed because a late save may still read the GPUs while they change.
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {
@@ -342,8 +333,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. If a call hangs for closeTimeout, close returns, and the operating
-// system releases the lock of the directory when the process ends.
+// If a call hangs for closeTimeout, close returns. The operating system releases the lock of the directory when the
+// process ends.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

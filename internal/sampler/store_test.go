@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestRestart checks that the books continue after a restart.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -26,9 +25,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestTwoExporters checks a second exporter. Until the first exporter ends, the second exporter must publish the
-// GPUs but charge nothing. After that, it must continue the books of the first exporter. An error that the driver
-// reports to both exporters must count once.
+// Until the first exporter ends, a second exporter must publish the GPUs but charge nothing. After that, it must
+// continue the books of the first. An error that the driver reports to both exporters must count once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -49,7 +47,7 @@ func TestTwoExporters(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that the exporter charges energy even without a state directory.
+// The exporter charges energy even without a state directory.
 func TestUnwritable(t *testing.T) {
 	w := newWorld(t)
 	w.write("state", "not a folder")
@@ -59,9 +57,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLateDirectory checks that books and errors continue if the state file can be opened only after some ticks.
-// Until the file has been read, no books or errors must be published, because their counters would have the wrong
-// created timestamp.
+// Books and errors must continue if the state file can be opened only after some ticks. Until then they must not be
+// published, because their counters would have the wrong created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -107,8 +104,8 @@ func TestLateDirectory(t *testing.T) {
 	}
 }
 
-// TestStateRemoved checks that the exporter creates and locks its state directory again if it was removed. If another
-// exporter locks the new directory first, the exporter must stop charging.
+// The exporter must create and lock its state directory again if it was removed. If another exporter locks the new
+// directory first, the exporter must stop charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -133,9 +130,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestSaveBeforePublish checks that a snapshot never contains values that are not saved. Saves fail in this test,
-// because the test puts a directory in the place of the state file. The exporter can neither replace nor remove
-// this directory.
+// A snapshot must never contain values that are not saved. Saves fail in this test because a directory in the place of
+// the state file can neither be replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -159,8 +155,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStaleFromStart checks that an exporter that has never saved publishes no book. If it did, its counters would
-// decrease after a restart.
+// An exporter that has never saved publishes no book, because its counters would decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -179,8 +174,7 @@ func TestStaleFromStart(t *testing.T) {
 	}
 }
 
-// TestOversizedState checks a state file with an oversized record. The failure must count as oversized, and new books
-// must be opened.
+// A state file with an oversized record must count as oversized, and new books must be opened.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
 	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
@@ -190,7 +184,6 @@ func TestOversizedState(t *testing.T) {
 	}
 }
 
-// TestOldState checks that the exporter continues the books from a state file of version 2.
 func TestOldState(t *testing.T) {
 	saved, err := os.ReadFile(filepath.Join("testdata", "state-v2.json"))
 	if err != nil {
@@ -207,7 +200,7 @@ func TestOldState(t *testing.T) {
 	}
 }
 
-// TestCorruptState checks that new books are opened if the state file is corrupt.
+// If the state file is corrupt, new books are opened.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {
 		return `{"version":3,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
@@ -242,12 +235,11 @@ func TestCorruptState(t *testing.T) {
 	}
 }
 
-// renames returns a function that renames a file below a world's root folder.
 func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that replaces a file with a folder, which even root cannot open as a file.
+// Even root cannot open a folder as a file.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)
@@ -255,12 +247,10 @@ func blocks(name string) func(*world) error {
 	}
 }
 
-// unblocks returns a function that removes the folder that [blocks] created.
 func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }
 
-// mountState mounts a separate file system at the state directory.
 func (w *world) mountState() error {
 	path := filepath.Join(w.root, "state")
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -273,7 +263,6 @@ func (w *world) mountState() error {
 	return nil
 }
 
-// remounts returns a function that mounts the state directory again with other flags.
 func remounts(flags uintptr) func(*world) error {
 	return func(w *world) error {
 		return unix.Mount("state", filepath.Join(w.root, "state"), "tmpfs", unix.MS_REMOUNT|flags, "size=1m")

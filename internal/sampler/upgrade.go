@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 contains the fields that identify a container of a pod in version 2 of the file. In
-// version 3, the fields can identify owners of all kinds.
+// pod2 identifies a container in version 2 of the file. In version 3, the fields can identify owners of all kinds.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -19,7 +18,7 @@ func (p pod2) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Namespace, Name: p.Pod, UID: p.PodUID, Part: p.Container}
 }
 
-// upgrade sets the owners in a record of version 2. The decoder does not set them.
+// upgrade sets the owners in a record of version 2, which the decoder does not set.
 func (r *record) upgrade(line json.RawMessage) error {
 	var old struct {
 		Account pod2 `json:"account"`

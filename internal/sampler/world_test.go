@@ -24,8 +24,7 @@ const (
 
 var train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
 
-// world implements the source, the owners and the mapper of a sampler. Each of its GPUs draws 100
-// W.
+// world implements the source, the owners and the mapper of a sampler. Each of its GPUs draws 100 W.
 type world struct {
 	t           *testing.T
 	root        string
@@ -56,7 +55,7 @@ type world struct {
 	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
-	// kernelLog contains the errors in the kernel's log that the next tick reads.
+	// The next tick reads kernelLog.
 	kernelLog []gpu.KernelError
 }
 
@@ -149,7 +148,7 @@ func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
 
 func (w *world) Used(_ []gpu.Device, by map[gpu.Owner][]string) { w.used = by }
 
-// Allocations returns the allocations. They were requested now, unless a test sets another time.
+// The allocations were requested now, unless a test sets another time.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
 	a.Requested = cmp.Or(a.Requested, w.now)
@@ -158,7 +157,7 @@ func (w *world) Allocations() gpu.Allocations {
 
 func (w *world) SeesHost() bool { return !w.private }
 
-// runs starts a process that belongs to a container on a GPU.
+// runs starts a process of a container on a GPU.
 func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 	w.processes[pid] = gpu.Process{
 		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: c,
@@ -205,7 +204,6 @@ func stageOf(s *gpu.Snapshot, name stage.Name) gpu.Stage {
 
 var serve = gpu.Owner{Kind: gpu.OwnerPod, Scope: "web", Name: "serve-0", UID: "uid-serve", Part: "model"}
 
-// gives allocates a GPU to a container.
 func (w *world) gives(uuid string, c gpu.Owner) {
 	w.allocations.List = append(w.allocations.List, gpu.Allocation{
 		Device: gpu.DeviceName{UUID: uuid}, Owner: c, Resource: "nvidia.com/gpu",
@@ -213,7 +211,7 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted closes s and returns its successor. Closing s releases the state directory, as the end of a process does.
+// Closing s releases the state directory, as the end of a process does.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)
@@ -221,7 +219,6 @@ func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	return w.sampler()
 }
 
-// halves divides a GPU into two equal MIG instances.
 func halves() *gpu.Partitioning {
 	return &gpu.Partitioning{Slices: 2, Instances: []gpu.Partition{
 		{ID: "1", Slices: 1, Devices: []gpu.PartitionDevice{{UUID: "MIG-1"}}},
