@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// MaxLate is the maximum age of a late reading, counted from the start of the reading. If a reading always takes up
-// to two seconds, the GPU is therefore read at every tick or at every second tick. A slower reading is dropped,
-// because it would combine an old energy value with current processes.
+// MaxLate is the maximum age of a late reading, counted from the start of the reading. An older reading is dropped,
+// because it would combine an old energy value with current processes. A GPU whose readings take up to two seconds is
+// read at least at every second tick.
 const MaxLate = 2500 * time.Millisecond
 
 // Latest returns the newer of two readings of a GPU, after adding the samples of the other reading
@@ -27,11 +27,10 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// Health is a GPU's state of health, as it was last logged. The zero value means that the GPU has
-// no reading yet.
+// Health is the state of a GPU that was last logged. The zero value means that the GPU has no reading yet.
 type Health int
 
-// These are the possible values of a GPU's health.
+// Possible values of Health.
 const (
 	silent  Health = iota // the GPU has no reading yet
 	Well                  // the GPU responds
@@ -40,8 +39,7 @@ const (
 	Failing               // the GPU cannot be read
 )
 
-// Log stores the current health. If the health has changed, Log logs the new health with the
-// reason.
+// Log stores the current health and logs it with the reason if it has changed.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

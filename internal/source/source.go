@@ -24,8 +24,8 @@ type Source interface {
 	Close(wait time.Duration) error
 }
 
-// An Enricher adds values from another program to a report about the same boards. It does not
-// change values in the report. Only one goroutine at a time may use it.
+// An Enricher adds values from another program to a report about the same boards. It does not change values in the
+// report. Only one goroutine at a time may use it.
 type Enricher interface {
 	// Enrich adds values to the report. The report is empty while no source responds. After an error
 	// the report may contain only some of the values.
@@ -55,14 +55,14 @@ type Member struct {
 	Needed func() bool
 }
 
-// Group combines several sources into one source. A source that hangs delays the other sources only once, and for
-// at most the timeout. Only one goroutine at a time may use a Group.
+// Group combines several sources into one source. A source that hangs delays the other sources only once, by at most
+// the timeout. Only one goroutine at a time may use a Group.
 type Group struct {
 	cfg     Config
 	readers []*reader
 }
 
-// A reader reads one member. The reader's lane runs at most one Read at a time. The Read may hang.
+// The lane of a reader runs at most one Read at a time, because a Read may hang.
 type reader struct {
 	Member
 	lane  lane.Lane[outcome]
@@ -87,10 +87,9 @@ func NewGroup(cfg Config) *Group {
 
 var errLate = errors.New("source call timed out, still waiting for the call to return")
 
-// Read returns one report with the results of all sources that respond. If no source responds, it
-// returns an error, and the report contains at most a field page. The result of a late source is
-// returned by the next Read. A late result is still correct, because each reading contains its own
-// time.
+// Read returns one report with the results of all sources that respond. If no source responds, it returns an error, and
+// the report contains at most a field page. The report of a late source is returned by the next
+// Read. It is still correct, because each reading contains its own time.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
@@ -130,11 +129,9 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// errNone is returned if no source is needed.
 var errNone = errors.New("no GPU of a supported vendor")
 
-// needed returns the members to read. If a member that was never read successfully is no longer
-// needed, its stage is removed.
+// needed returns the members to read. It removes the stage of each other member.
 func (g *Group) needed() []*reader {
 	var needed []*reader
 	for _, m := range g.readers {
@@ -147,8 +144,7 @@ func (g *Group) needed() []*reader {
 	return needed
 }
 
-// add adds the report of one source to the combined report. It drops a board that another source
-// has already reported.
+// add drops a board that another source has already reported.
 func add(report *gpu.Report, more gpu.Report) {
 	twice := func(uuid string) bool {
 		return slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid })

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// vendor is a source with some GPUs. It is also an enricher.
+// A vendor is a source and an enricher.
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
@@ -49,7 +49,7 @@ func (v *vendor) Enrich(_ context.Context, r *gpu.Report) error {
 
 func (v *vendor) Close(time.Duration) error { return v.err }
 
-// group is a group of two vendors and an enricher. The first vendor has the stage driver.
+// The first vendor of a group has the stage driver.
 type group struct {
 	*source.Group
 	one, two, extra vendor
@@ -80,7 +80,6 @@ func (g *group) up() (up []string) {
 	return up
 }
 
-// summary lists the drivers, devices and XIDs in a report, and its page.
 func summary(r gpu.Report) (out []string) {
 	for _, d := range r.Drivers {
 		out = append(out, "driver "+d.Vendor)
@@ -105,8 +104,8 @@ var (
 	errDown = errors.New("down")
 )
 
-// TestGroup checks that, if a source fails, only its values are missing from the report. If all sources fail, Read must
-// return an error, but the report must still contain the field page.
+// If a source fails, only its values may be missing from the report. If all sources fail, Read must return an error,
+// but the report must still contain the field page.
 func TestGroup(t *testing.T) {
 	tests := map[string]struct {
 		one, two, extra error
@@ -137,8 +136,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang checks that a source that hangs delays the other sources only once. A later Read must return the late
-// report of this source. Until the hanging Read has ended, no other Read of this source may begin.
+// A source that hangs must delay the other sources only once. A later Read must return the late report of this source.
+// Until the hanging Read has ended, no other Read of this source may begin.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -172,7 +171,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that, with an ended context, Read returns an empty report and does not mark a source as failed.
+// If the context has ended, Read must return an empty report and not mark a source as failed.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -182,8 +181,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that a source without GPUs has no stage and is not read until a read has succeeded once. From then
-// on, it must always be read, because its driver may be reloaded.
+// A source without GPUs must have no stage and must not be read. After the first successful read, it must always be
+// read, because its driver may be reloaded.
 func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false
@@ -223,7 +222,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a board is listed only once if two sources report it.
+// A board must be listed only once if two sources report it.
 func TestTwice(t *testing.T) {
 	g := newGroup()
 	g.two.gpus = append(g.two.gpus, gputest.Plain(1))
@@ -233,7 +232,6 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestClose checks that all sources are closed, even if one of them returns an error.
 func TestClose(t *testing.T) {
 	g := newGroup()
 	g.one.err, g.extra.err = errDown, errors.New("stuck")

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// sums contains the activity sums from one gpu_metrics file.
 type sums struct {
 	at                gpu.Instant
 	activity, samples value
@@ -20,8 +19,8 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
 }
 
-// average returns the average activity between two sums over the given number of samples, from 0 to
-// 1. The average is unknown if the sum decreased or increased too much.
+// average returns the average activity between two sums, from 0 to 1. It is unknown if the sum decreased or increased
+// too much.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
 		return 0, false
@@ -34,7 +33,6 @@ func average(from, to value, samples uint64) (float64, bool) {
 	return min(share, 1), true
 }
 
-// count returns the number of samples between these sums and later sums.
 func (s sums) count(later sums) uint64 {
 	if !s.samples.ok || !later.samples.ok || later.samples.n < s.samples.n {
 		return 0
@@ -42,9 +40,8 @@ func (s sums) count(later sums) uint64 {
 	return later.samples.n - s.samples.n
 }
 
-// readActivity adds the activity of the GPU since the last reading. If the GPU has partitions,
-// readActivity also adds the activity of each partition; otherwise it adds the activity of each
-// process.
+// readActivity adds the activity of the GPU since the last reading, and of each partition or, on a GPU without
+// partitions, of each process.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	share, known := average(r.last.activity, now.activity, samples)
@@ -64,12 +61,10 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 	weigh(out, occupied, uses, span)
 }
 
-// maxSpan is the longest time between two readings over which activity is computed, unless two ticks are longer. The
-// activity over a longer time is unknown.
+// maxSpan is the longest time between two readings over which activity is computed, unless two ticks are longer.
 const maxSpan = 10 * time.Second
 
-// readInstances adds the average activity of the partitions. If the activity of one partition is
-// unknown, it adds nothing.
+// If the activity of one partition is unknown, readInstances adds nothing.
 func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, samples uint64, span gpu.Span) {
 	if len(p.Instances) > maxPartitions {
 		return
@@ -89,18 +84,16 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 	out.Instances, out.InstancesKnown = instances, true
 }
 
-// engines is the number of engines whose time is summed in the busy time of a client: graphics and
-// compute.
+// engines is the number of engines in the busy time of a client: graphics and compute.
 const engines = 2
 
-// noise is a share of the time. If the GPU's activity exceeds the busy times of its clients by at most this share,
-// the exporter does not attribute the difference to other processes.
+// If the GPU's activity exceeds the busy times of its clients by at most this share of the time, the difference is not
+// attributed to other processes.
 const noise = 0.05
 
-// weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest
-// is divided among the other processes by their occupancy at one moment; if there is only one other
-// process, it gets the whole rest. The activity is unknown if the GPU worked but no process had
-// work, or if a busy time is impossible.
+// weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest is divided among the
+// other processes by their occupancy at one moment; a single process gets the whole rest. The activity is unknown if
+// the GPU worked but no process had work, or if a busy time is impossible.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// archived contains patterns for the files that the source reads below the mount point of sysfs.
+// archived contains the files that the source reads below the mount point of sysfs.
 var archived = []string{
 	"module/amdgpu/version",
 	"class/kfd/kfd/topology/generation_id",
@@ -21,7 +21,7 @@ var archived = []string{
 	"class/kfd/kfd/proc/*/vram_*", "class/kfd/kfd/proc/*/queues/*/gpuid", "class/kfd/kfd/proc/*/stats_*/cu_occupancy",
 }
 
-// ofDevice contains patterns for the files that the source reads below the folder of a GPU.
+// ofDevice contains the files that the source reads below the folder of a GPU.
 var ofDevice = []string{
 	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
@@ -31,11 +31,9 @@ var ofDevice = []string{
 	"xgmi_hive_info/xgmi_hive_id",
 }
 
-// Archive writes a tar archive with the files that the source reads on this machine, so that a test
-// can replay them. It replaces unique ids (including the ids of hives) and serial numbers by
-// invented values. The invented values are numbered in the order in which the originals are found.
-// It omits files that cannot be read. Archive fails if the driver is not loaded, and hangs if a GPU
-// hangs.
+// Archive writes a tar archive with the files that the source reads on this machine, so that a test can replay them. It
+// replaces serial numbers and the unique ids of GPUs and hives by invented, numbered values. It omits files that cannot
+// be read. Archive fails if the driver is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {
@@ -64,15 +62,14 @@ func Archive(w io.Writer, sys, proc string) error {
 	return cmp.Or(a.err, a.tar.Close())
 }
 
-// An archive is a tar archive that is being written. It keeps the first error.
+// An archive keeps the first error.
 type archive struct {
 	tar   *tar.Writer
 	masks map[string]string // replacements by original value
 	err   error
 }
 
-// addDevice adds the render node of a device. If number is not negative, it also adds the link of
-// the device's card.
+// addDevice adds the render node of a device and, if number is not negative, the link of its card.
 func (a *archive) addDevice(number int, folder, minor string) {
 	if minor != "" {
 		a.write(tar.Header{Name: folder + "/drm/renderD" + minor + "/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
@@ -85,7 +82,6 @@ func (a *archive) addDevice(number int, folder, minor string) {
 	}
 }
 
-// addAll adds the files below a folder that match a pattern, under another folder.
 func (a *archive) addAll(folder, as, pattern string) {
 	matches, _ := filepath.Glob(filepath.Join(folder, pattern)) // the patterns are valid
 	slices.Sort(matches)
@@ -115,11 +111,9 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// topologyID matches lines in the properties of a topology node: the lines with the unique ids of
-// the node's GPU and hive, in decimal.
+// topologyID matches the unique ids of a GPU and of its hive, in decimal, in the properties of a topology node.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
-// masked returns the content of a file, after replacing the unique ids and serial numbers.
 func (a *archive) masked(name string, content []byte) []byte {
 	text := strings.TrimSpace(string(content))
 	switch name {
@@ -139,8 +133,7 @@ func (a *archive) masked(name string, content []byte) []byte {
 	return content
 }
 
-// maskDecimal is like [archive.mask], but for a decimal number. It returns 0 if the text is not a
-// number.
+// maskDecimal returns 0 if the text is not a number.
 func (a *archive) maskDecimal(original string) string {
 	id, err := strconv.ParseUint(original, 10, 64)
 	if err != nil || id == 0 {
@@ -150,8 +143,7 @@ func (a *archive) maskDecimal(original string) string {
 	return strconv.FormatUint(masked, 10)
 }
 
-// mask returns the replacement for a unique id or serial number. The same original always gets the
-// same replacement.
+// mask always returns the same replacement for the same original.
 func (a *archive) mask(original string) string {
 	if a.masks[original] == "" {
 		a.masks[original] = fmt.Sprintf("5a1f%012x", len(a.masks)+1)

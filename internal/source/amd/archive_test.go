@@ -21,7 +21,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// extract unpacks an archive into a new tree.
 func extract(t *testing.T, archive io.Reader) *tree {
 	t.Helper()
 	d := &tree{t: t, root: t.TempDir(), health: true}
@@ -51,11 +50,10 @@ func extract(t *testing.T, archive io.Reader) *tree {
 	}
 }
 
-// hive is the id of an XGMI hive in the driver's format.
+// hive is an id in the driver's format.
 const hive = "6566135270000634472"
 
-// machine returns a tree with a GPU that has eight partitions, a GPU without partitions, and
-// processes.
+// machine returns a GPU with eight partitions, a GPU without partitions, and processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
 	d.health = true
@@ -85,8 +83,7 @@ func machine(t *testing.T) *tree {
 	return d
 }
 
-// TestReplay archives the files of a machine and checks that the report from the archive differs from the
-// machine's report only in identities.
+// The report from the archive must differ from the machine's report only in identities.
 func TestReplay(t *testing.T) {
 	d := machine(t)
 	var archive bytes.Buffer
@@ -120,8 +117,8 @@ func TestReplay(t *testing.T) {
 
 var updateTrees = flag.Bool("update-trees", false, "write the reports for the archives in testdata/trees, and the archive simulated.tar")
 
-// TestTrees replays the archives in testdata/trees and compares each report with a golden report. The archive
-// simulated.tar comes from the simulated machine in this test. All other archives come from real machines.
+// TestTrees compares the reports from the archives in testdata/trees with golden reports. The archive simulated.tar
+// comes from the simulated machine in this test. All other archives come from real machines.
 func TestTrees(t *testing.T) {
 	if *updateTrees {
 		d := machine(t)
@@ -166,7 +163,6 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// rename replaces identities in a report.
 func rename(r *gpu.Report, names map[string]string) {
 	for i := range r.Devices {
 		r.Devices[i].UUID, r.Devices[i].Serial = names[r.Devices[i].UUID], names[r.Devices[i].Serial]
@@ -175,8 +171,7 @@ func rename(r *gpu.Report, names map[string]string) {
 	}
 }
 
-// TestArchiveFails checks that Archive fails if the driver is not loaded or the archive cannot be written, but not if a
-// single file is missing.
+// Archive must fail if the driver is not loaded or the archive cannot be written, but not if a single file is missing.
 func TestArchiveFails(t *testing.T) {
 	d := newTree(t)
 	d.unload()
@@ -195,7 +190,6 @@ func TestArchiveFails(t *testing.T) {
 
 var errFull = errors.New("disk is full")
 
-// full is a writer that fails like a file on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }

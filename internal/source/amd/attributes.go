@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// Revision 1.9 has no fixed layout. The header is followed by the number of attributes (u32). Each attribute
-// consists of a code (u64) and its values, without padding. Bits 24 to 31 of the code are the unit, bits 20 to 23
-// the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
+// Revision 1.9 of gpu_metrics has no fixed layout. The header is followed by the number of attributes (u32). Each
+// attribute consists of a code (u64) and its values, without padding. Bits 24 to 31 of the code are the unit, bits 20
+// to 23 the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
 
-// attribute contains the parts of a code.
 type attribute struct {
 	kind, id, count int
 }
 
-// These are the ids of the attributes that are read (enum amdgpu_metrics_attr_id).
+// Ids of attributes (Linux, enum amdgpu_metrics_attr_id).
 const (
 	idHotspot     = 0
 	idPower       = 3
 	idActivity    = 4
 	idEnergy      = 7
 	idSamples     = 9
-	idLimits      = 10 // id of the first of five residencies
+	idLimits      = 10 // first of five residencies
 	idActivitySum = 20
 	idClock       = 33
 	idMemoryClock = 37
@@ -32,8 +31,7 @@ func attributeOf(code uint64) attribute {
 	return attribute{kind: int(code >> 20 & 0xf), id: int(code >> 10 & 0x3ff), count: int(code & 0x3ff)}
 }
 
-// width returns the width of a value in bytes, or 0 for an unknown type. The types are u8, s8, u16,
-// … s64.
+// width returns 0 for an unknown type. The types are u8, s8, u16, … s64.
 func (a attribute) width() int {
 	if a.kind > 7 {
 		return 0
@@ -41,10 +39,8 @@ func (a attribute) width() int {
 	return 1 << (a.kind / 2)
 }
 
-// signed reports whether the values are signed. The source reads only unsigned values.
 func (a attribute) signed() bool { return a.kind%2 == 1 }
 
-// decodeAttributes decodes a file of revision 1.9.
 func decodeAttributes(file []byte) (metrics, error) {
 	var m metrics
 	places := map[int]*value{
@@ -66,8 +62,7 @@ func decodeAttributes(file []byte) (metrics, error) {
 	return m, nil
 }
 
-// eachAttribute calls a function with each attribute and the offset of its first value. The attributes must fill the
-// file exactly.
+// The attributes must fill the file exactly.
 func eachAttribute(file []byte, visit func(a attribute, at int)) error {
 	const first = headerSize + 4
 	malformed := func(at int) error { return fmt.Errorf("malformed attribute at byte %d of %d", at, len(file)) }

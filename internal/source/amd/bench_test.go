@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// BenchmarkRead reads eight GPUs with two processes each.
 func BenchmarkRead(b *testing.B) {
 	d := newTree(b)
 	var n gputest.Node

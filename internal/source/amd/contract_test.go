@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// TestContract runs the tests of the source contract that apply to AMD GPUs.
 func TestContract(t *testing.T) {
 	gputest.Limits{GPU: asAMD, Without: map[string]string{
 		"samples are reported once": "amdkfd has no samples of processes; see TestOccupancy",
@@ -37,7 +36,6 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// asAMD changes a GPU of the contract into an AMD GPU.
 func asAMD(g *gputest.GPU) {
 	g.Reading.Gauges[gpu.MemoryReserved] = nil
 	d, r := &g.Device, &g.Reading
@@ -62,11 +60,9 @@ func asAMD(g *gputest.GPU) {
 	r.Contexts = contexts
 }
 
-// place returns the number of a GPU on the PCI bus. It depends only on the UUID, so it stays the same when the
-// GPU's index changes.
+// place depends only on the UUID, so it stays the same when the GPU's index changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
-// change makes the tree describe a node with the given GPUs as AMD GPUs.
 func (d *tree) change(n gputest.Node) {
 	d.t.Helper()
 	d.remove("sys/class/drm")
@@ -122,7 +118,6 @@ func (d *tree) addGPU(node int, g gputest.GPU) {
 	}
 }
 
-// addProcesses writes amdkfd's files for the GPU's processes, unless the processes are unknown.
 func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	if !r.ContextsKnown {
 		return
@@ -144,7 +139,7 @@ func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	}
 }
 
-// metricsOf returns a gpu_metrics file of revision 1.3 that contains a reading.
+// metricsOf returns a gpu_metrics file of revision 1.3.
 func metricsOf(r gpu.Reading) blob {
 	b := newBlob(1, 3, 120)
 	number := func(at int, v *float64, unit float64) {
@@ -162,5 +157,5 @@ func metricsOf(r gpu.Reading) blob {
 	return b
 }
 
-// counterOf converts energy to a counter value in units of 2⁻¹⁶ J, rounded up.
+// counterOf returns a counter in units of 2⁻¹⁶ J, rounded up.
 func counterOf(e gpu.Millijoules) uint64 { return (uint64(e)<<16 + 999) / 1000 }

@@ -7,24 +7,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter selects the source of a GPU's energy. The source rarely changes. The meter always
-// integrates power, so that the ledger can continue if the source changes.
+// A meter selects the source of a GPU's energy. It always integrates power, so that the ledger can continue if the
+// source changes.
 type meter struct {
 	kind gpu.EnergySource
-	// missed is the number of readings since the last reading with a counter. found is the number of
-	// successive readings with a counter.
+	// missed is the number of successive readings without a counter, and found is the number with a counter.
 	missed, found int
 	integral      gpu.PowerIntegral
 }
 
-// patience is the number of successive readings after which the meter changes the source. After this number of
-// readings without a counter, the meter uses the integral of power. After the same number of readings with a
-// counter, it uses the counter again.
+// patience is the number of successive readings without a counter after which the meter uses the integral of power, and
+// the number of readings with a counter after which it uses the counter again.
 const patience = 3
 
-// read returns the energy for a reading and the integral of power. A result that is not known is nil. power is in W;
-// a negative value means unknown. tick is the usual interval between two readings, or 0. If definite is set,
-// gpu_metrics was read, so a missing counter means that the GPU reports no counter.
+// read returns the energy and the integral of power; nil means unknown. power is in W; a negative value means unknown.
+// tick is the usual interval between two readings, or 0. If definite is set, gpu_metrics was read, so a missing counter
+// means that the GPU has no counter.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant, tick time.Duration) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot, tick))
@@ -39,7 +37,6 @@ func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant
 	return energy, sum
 }
 
-// choose selects the counter, or the integral of power if there is no counter.
 func (m *meter) choose(counter, power, definite bool) {
 	if counter {
 		m.missed, m.found = 0, m.found+1

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// step describes a reading of a meter: the counter in units of 2⁻¹⁶ J, and the power in W. The power is -1 if it is
-// unknown.
+// A step is a reading of a meter, with the counter in units of 2⁻¹⁶ J and the power in W, or -1 if it is unknown.
 type step struct {
 	counter  uint64 // 0 if there is none
 	power    float64
@@ -21,7 +20,6 @@ type step struct {
 	withheld bool // the reading contains no energy
 }
 
-// TestMeter checks which energy source the meter selects. It reads once per second.
 func TestMeter(t *testing.T) {
 	const joule = 1 << 16
 	none, power, counter := gpu.EnergyNone, gpu.EnergyPower, gpu.EnergyCounter
@@ -93,9 +91,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// FuzzEnergy settles a book from a sequence of files. The book must never contain more energy than the board can draw.
-// Each step takes 12 bytes of the input: the counter, the power, the missing values, and the time since the last
-// reading.
+// FuzzEnergy checks that the energy in the ledger never exceeds the energy that the board can draw. Each step takes 12
+// bytes of the input: the counter, the power, the missing values, and the time since the last reading.
 func FuzzEnergy(f *testing.F) {
 	sequence := func(steps ...[4]uint64) (in []byte) {
 		for _, s := range steps {

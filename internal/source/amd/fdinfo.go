@@ -17,18 +17,16 @@ import (
 // drm-usage-stats). Reading the fdinfo files of other users' processes requires CAP_SYS_PTRACE.
 // Landlock denies reading them.
 
-// A clientFile is a device node that a process has opened.
 type clientFile struct {
 	pid  uint32
 	path string // path of the description in fdinfo
 }
 
-// maxClientFiles is the maximum number of opened device nodes that are read.
+// maxClientFiles is the maximum number of files that are read.
 const maxClientFiles = 4096
 
-// listClientFiles returns a map from the name of a device node, such as renderD128, to the files of the processes
-// that have opened this node. It does not query a GPU. It omits processes that cannot be read, and returns the
-// first error.
+// listClientFiles returns the open files by the name of their device node, such as renderD128. It does not query a GPU.
+// It omits processes that cannot be read, and returns the first error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)
@@ -53,17 +51,16 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	return files, first
 }
 
-// A client describes how one DRM client uses a GPU.
 type client struct {
 	id, address string
 	memory      uint64        // bytes
 	busy        time.Duration // busy time of the engines gfx and compute
-	// used is set if an engine was ever busy. It is not set for monitoring programs, which open a device node but
-	// start no work.
+	// used is set if an engine was ever busy. It is not set for monitoring programs, which open a device node but start
+	// no work.
 	used bool
 }
 
-// parseClient parses the description of a client. Several files may describe one client.
+// Several files may describe one client.
 func parseClient(text string) (c client, ok bool) {
 	driver := ""
 	resident := uint64(0)
@@ -95,15 +92,14 @@ func parseClient(text string) (c client, ok bool) {
 	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
 }
 
-// use describes how a process has used the GPU through DRM since the last reading.
+// use is the use of the GPU by a process through DRM since the last reading.
 type use struct {
 	memory uint64
 	busy   time.Duration
 }
 
-// readClients returns how each process has used the GPU through DRM. The driver's busy time may
-// decrease for a moment, so the highest value is used. A client that is read for the first time
-// gets no busy time.
+// The driver's busy time may decrease for a moment, so readClients uses the highest value. A client that is read for
+// the first time gets no busy time.
 func (r *reader) readClients() map[uint32]use {
 	uses := make(map[uint32]use)
 	clients := make(map[string]client)
@@ -133,7 +129,6 @@ func (r *reader) readClients() map[uint32]use {
 	return uses
 }
 
-// addClients adds the processes that use the GPU only through DRM.
 func (r *reader) addClients(out *gpu.Reading, uses map[uint32]use) {
 	if !out.ContextsKnown || r.device.Partitions != nil {
 		return

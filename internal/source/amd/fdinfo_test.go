@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// addClient adds an open file of a process for a device node. busy is the busy time of the engine gfx.
+// busy is the busy time of the engine gfx.
 func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Duration) {
 	d.t.Helper()
 	f := fmt.Sprintf("proc/%d/", pid)
@@ -28,13 +28,13 @@ func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Durati
 		id, address, busy.Nanoseconds()))
 }
 
-// work sets the busy time of a client whose device node is open twice.
+// The device node of this client is open twice.
 func (d *tree) work(busy time.Duration) {
 	d.addClient(200, 3, "/dev/dri/renderD128", "2", bus1, busy)
 	d.addClient(200, 4, "/dev/dri/card1", "2", bus1, busy)
 }
 
-// media returns a tree with a GPU that is 80 % busy, a process in amdkfd, and DRM clients.
+// media returns a GPU that is 80 % busy, a process in amdkfd, and DRM clients.
 func media(t *testing.T) *tree {
 	d := one(t)
 	d.clients = true
@@ -58,8 +58,7 @@ func media(t *testing.T) *tree {
 	return d
 }
 
-// usesOf reads a tree twice and calls step between the readings. It returns the memory and the activity of each
-// process.
+// usesOf reads twice and calls step between the readings.
 func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activity map[uint32]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -81,8 +80,7 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// TestClients checks which processes count as DRM clients. Each DRM client must get its own busy time, and the
-// processes in amdkfd must share the rest of the activity.
+// Each DRM client must get its own busy time, and the processes in amdkfd must share the rest of the activity.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)
@@ -116,8 +114,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestTwoWaiting checks two processes that amdkfd lists. If neither process occupies the GPU at the moment of the
-// reading, the activity must be unknown.
+// If neither of two processes in amdkfd occupies the GPU at the moment of the reading, the activity must be unknown.
 func TestTwoWaiting(t *testing.T) {
 	d := media(t)
 	_, activity := usesOf(t, d, func() {
@@ -132,8 +129,8 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions. If the list of a
-// process's open files is unreadable, this must be logged once.
+// DRM clients must be ignored by default and on a GPU with partitions. If the list of a process's open files is
+// unreadable, this must be logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false
@@ -159,8 +156,7 @@ func TestNoClients(t *testing.T) {
 	}
 }
 
-// FuzzClient checks that, for any description, the activity does not exceed the time between two
-// readings.
+// For any description, the activity must not exceed the time between two readings.
 func FuzzClient(f *testing.F) {
 	f.Add("drm-driver:\tamdgpu\ndrm-client-id:\t2\ndrm-pdev:\t0000:1b:00.0\ndrm-engine-gfx:\t5 ns\n", "drm-engine-gfx:\t18446744073709551615 ns")
 	f.Fuzz(func(t *testing.T, first, second string) {

@@ -11,16 +11,13 @@ import (
 	"strings"
 )
 
-// maxFile is the maximum size of a file that is read, in bytes. The driver's files are at most one
-// page long.
+// maxFile is in bytes. The driver's files are at most one page long.
 const maxFile = 64 << 10
 
 var errTooLong = errors.New("file is too long")
 
-// readFile returns the content of a file.
 func readFile(path ...string) ([]byte, error) { return readUpTo(maxFile, path...) }
 
-// readUpTo returns the content of a file. It returns an error if the file is longer than the limit.
 func readUpTo(limit int, path ...string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(path...))
 	if err != nil {
@@ -34,12 +31,11 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 	return content, err
 }
 
-// page is the minimum page size of Linux kernels, in bytes. One read from a file in sysfs returns
-// at most a page.
+// page is the minimum page size of Linux kernels, in bytes. One read from a file in sysfs returns at most a page.
 const page = 4 << 10
 
-// readAll reads a file. Each read uses a buffer of at least a page, because the driver returns only whole lines of
-// gpu_vram_bad_pages. If a line does not fit into the buffer, the driver returns no data, as if the file had ended.
+// readAll reads with a buffer of at least a page, because the driver returns only whole lines of gpu_vram_bad_pages. If
+// a line does not fit into the buffer, the driver returns no data, as if the file had ended.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))
 	if err == nil && len(content) > limit {
@@ -48,8 +44,7 @@ func readAll(r io.Reader, limit int) ([]byte, error) {
 	return content, err
 }
 
-// readText returns the content of a file without surrounding white space, or an empty string if the
-// file cannot be read.
+// readText returns an empty string if the file cannot be read.
 func readText(path ...string) string {
 	content, err := readFile(path...)
 	if err != nil {
@@ -58,7 +53,6 @@ func readText(path ...string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// readNumber returns the decimal number in a file.
 func readNumber(path ...string) (uint64, error) {
 	content, err := readFile(path...)
 	if err != nil {
@@ -71,7 +65,6 @@ func readNumber(path ...string) (uint64, error) {
 	return n, nil
 }
 
-// exists reports whether a path exists.
 func exists(path ...string) bool {
 	_, err := os.Stat(filepath.Join(path...))
 	return err == nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// badPages reads like gpu_vram_bad_pages in the kernel (Linux, amdgpu_ras_sysfs_badpages_read and
-// kernfs_file_read_iter). Each read returns at most a page, and only whole lines that leave room for one more byte.
+// badPages behaves like gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and kernfs_file_read_iter): a read
+// returns at most a page, and only whole lines that leave room for one more byte.
 type badPages struct {
 	t    *testing.T
 	left string
@@ -27,10 +27,9 @@ func (b *badPages) Read(buffer []byte) (int, error) {
 	return n, nil
 }
 
-// line is the length of a line in bytes.
+// line is in bytes.
 const line = len("0xabcdabcd : 0x12345678 : R\n")
 
-// TestBadPagesInParts reads files that are up to three memory pages long.
 func TestBadPagesInParts(t *testing.T) {
 	for lines := range 3*page/line + 1 {
 		content := strings.Repeat("0x000a0002 : 0x00001000 : R\n", lines)

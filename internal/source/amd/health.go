@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readHealth reads those values of [gpu.HealthInfos] that the driver reports. A value that the GPU does not report
-// is absent.
+// A value that the GPU does not report is absent from the result of readHealth.
 func (r *reader) readHealth() []gpu.HealthValue {
 	var h healthValues
 	r.addMemoryErrors(&h)
@@ -25,36 +24,32 @@ func (r *reader) readHealth() []gpu.HealthValue {
 	return h
 }
 
-// maxMillidegrees is higher than any real temperature, and maxMicrowatts is higher than any power
-// limit.
+// Greater temperatures and power limits are invalid.
 const (
 	maxMillidegrees = 200_000
 	maxMicrowatts   = 1e11
 )
 
-// below returns the value if it is below a limit.
 func (v value) below(limit uint64) value { return value{v.n, v.ok && v.n < limit} }
 
 type healthValues []gpu.HealthValue
 
-// add adds a value in base units if the value is known. v is in the driver's unit, and units is the number of driver's
-// units in one base unit.
+// In add, v is in the driver's unit, and units is the number of the driver's units in one base unit.
 func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labels ...string) {
 	if v.ok {
 		*h = append(*h, gpu.HealthValue{Metric: metric, Labels: labels, Value: float64(v.n) / units})
 	}
 }
 
-// memoryOf maps each block that counts memory errors to its kind of memory (Linux, amdgpu_ras.h). Other
-// blocks are links, buses and processors.
+// memoryOf contains the blocks that count memory errors (Linux, amdgpu_ras.h). Other blocks are links, buses and
+// processors.
 var memoryOf = map[string]string{
 	"umc": "dram",
 	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
 }
 
-// memoryCounters returns the counts of memory errors by block. Deferred errors in the GPU's memory are added to the
-// uncorrectable errors, because the driver counts an uncorrectable error either as "uncorrectable" or as
-// "deferred", but never as both (Linux, umc_v12_0.c).
+// memoryCounters adds deferred errors in the GPU's memory to the uncorrectable errors, because the driver counts an
+// uncorrectable error either as "uncorrectable" or as "deferred", but never as both (Linux, umc_v12_0.c).
 func (r *reader) memoryCounters() (all []gpu.Counter) {
 	for _, e := range r.ras {
 		memory, kind, part := memoryOf[e.Block], string(e.Type), e.Block
@@ -69,8 +64,8 @@ func (r *reader) memoryCounters() (all []gpu.Counter) {
 	return all
 }
 
-// addMemoryErrors adds the sums of the errors over all blocks. If a count was known earlier but is unknown now, the
-// sum is absent, because a sum without this count would be lower than before.
+// addMemoryErrors adds the sums of the errors over all blocks. If the count of a block is no longer known, the sum is
+// absent, because it would decrease.
 func (r *reader) addMemoryErrors(h *healthValues) {
 	counts := make(map[rasKey]uint64, len(r.ras))
 	for _, e := range r.ras {
@@ -91,11 +86,10 @@ func (r *reader) addMemoryErrors(h *healthValues) {
 	}
 }
 
-// maxBadPages is the maximum size of the list of bad pages, in bytes. A longer list is not read. A line has 28 bytes.
+// maxBadPages is the maximum size of the list of bad pages, in bytes. A line has 28 bytes.
 const maxBadPages = 1 << 20
 
-// addRetiredPages adds the number of pages that the driver no longer uses because of uncorrectable
-// errors.
+// Retired pages are pages that the driver no longer uses because of uncorrectable errors.
 func (r *reader) addRetiredPages(h *healthValues) {
 	path := filepath.Join(r.card.folder, "ras", "gpu_vram_bad_pages")
 	if !exists(path) {
@@ -114,7 +108,7 @@ func (r *reader) addRetiredPages(h *healthValues) {
 	h.add(gpu.RetiredPagesPending, value{min(pending, 1), true}, 1)
 }
 
-// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". A line contains the page
+// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". They contain the page
 // number, the page size and a letter: R for a reserved page, P for a pending page, or F for a page that could not be
 // reserved (Linux, amdgpu_ras.c).
 func parseBadPages(content string) (retired, pending uint64, err error) {
@@ -143,8 +137,8 @@ func isHex(text string) bool {
 	return prefixed && err == nil
 }
 
-// addPCIe adds the values of the PCIe link. The maximum speed and width depend on both the GPU and the port above it.
-// The number of replays is the sum of NAKs in both directions.
+// The maximum speed and width depend on both the GPU and the PCIe port above it. The number of replays is the sum of
+// NAKs in both directions.
 func (r *reader) addPCIe(h *healthValues) {
 	device, port := r.card.folder, ""
 	if path, err := filepath.EvalSymlinks(device); err == nil {
@@ -157,21 +151,20 @@ func (r *reader) addPCIe(h *healthValues) {
 	h.add(gpu.PCIeErrors, r.number("pcie_replay_count").below(1<<63), 1, "replay")
 }
 
-// linkWidth reads the number of lanes. The file contains 0 or 63 while the link is down, and 255 if the width is
-// unknown (Linux, pci-sysfs.c).
+// The file of a link width contains 0 or 63 while the link is down, and 255 if the width is unknown (Linux,
+// pci-sysfs.c).
 func linkWidth(folder, name string) value {
 	n, err := readNumber(folder, name)
 	return value{n, err == nil && n > 0 && n <= maxLanes}
 }
 
-// linkGeneration reads the speed of a link and returns its PCIe generation. The speed is "Unknown"
-// while the link is down.
+// linkGeneration returns the PCIe generation. The speed of a link is "Unknown" while the link is down.
 func linkGeneration(folder, name string) value {
 	g := generations[strings.TrimSuffix(readText(folder, name), " PCIe")]
 	return value{g, g > 0}
 }
 
-// lower returns the lower of two values, or the first value if the second is unknown.
+// lower returns the first value if the second is unknown.
 func lower(a, b value) value {
 	if a.ok && b.ok {
 		a.n = min(a.n, b.n)
@@ -179,30 +172,27 @@ func lower(a, b value) value {
 	return a
 }
 
-// maxLanes is the maximum width of a PCIe link.
 const maxLanes = 32
 
-// generations maps the speed of a link to its PCIe generation (Linux, pci_speed_string). Older kernels write whole
-// numbers without a decimal point.
+// generations contains the PCIe generation by speed (Linux, pci_speed_string). Older kernels write whole numbers
+// without a decimal point.
 var generations = map[string]uint64{
 	"2.5 GT/s": 1, "5.0 GT/s": 2, "5 GT/s": 2, "8.0 GT/s": 3, "8 GT/s": 3, "16.0 GT/s": 4, "16 GT/s": 4,
 	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
 }
 
-// clockLimits contains the label for each residency in gpu_metrics, in the order of the file.
+// clockLimits contains the labels of the residencies, in the order of gpu_metrics.
 var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
-// A limitMeter measures the time for which each reason limited the clocks. The firmware counts its own cycles,
-// which have an unknown length. The time between two readings is therefore multiplied by the share of cycles in
-// which the clocks were limited. The first reading only sets the start.
+// A limitMeter measures the time for which each reason limited the clocks. The firmware counts its own cycles, which
+// have an unknown length, so the time between two readings is multiplied by the share of limited cycles.
 type limitMeter struct {
 	limits [numLimits]limit
-	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap. Therefore, for
-	// each two readings, only the time of the limit that lasted longest is added.
+	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap, so between two
+	// readings only the longest limited time is added.
 	thermal time.Duration
 }
 
-// A limit measures the time for which one reason limited the clocks.
 type limit struct {
 	cycles, all  uint64 // limited cycles and all cycles at the last reading
 	at           gpu.Instant
@@ -210,7 +200,6 @@ type limit struct {
 	begun, known bool
 }
 
-// add adds the limited times since the last reading.
 func (x *limitMeter) add(m metrics, at gpu.Instant) {
 	longest := 0.0
 	for i := range x.limits {
@@ -221,8 +210,7 @@ func (x *limitMeter) add(m metrics, at gpu.Instant) {
 	x.thermal += time.Duration(longest * float64(time.Second))
 }
 
-// add adds the limited time since the last reading and returns it in seconds. It adds nothing if a count decreased, or
-// if there were more limited cycles than cycles in total.
+// add adds nothing if a count decreased, or if there were more limited cycles than cycles in total.
 func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
 	if l.known = cycles.ok && all.ok; !l.known {
 		return 0
@@ -237,12 +225,10 @@ func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
 	return grown
 }
 
-// isThermal reports whether a limit is caused by heat. PROCHOT is not included, because the machine asserts it for a
-// reason that the driver does not report.
+// isThermal returns false for PROCHOT, because the machine asserts it for a reason that the driver does not report.
 func isThermal(limit int) bool { return strings.HasSuffix(clockLimits[limit], "_thermal") }
 
-// throttled returns the time for which heat limited the clocks, or nil if the last reading contained no
-// thermal limit.
+// throttled returns nil if the last reading contained no thermal limit.
 func (x *limitMeter) throttled() *gpu.ThrottledTimes {
 	for i := range x.limits {
 		if isThermal(i) && x.limits[i].known {
@@ -252,7 +238,6 @@ func (x *limitMeter) throttled() *gpu.ThrottledTimes {
 	return nil
 }
 
-// values adds the limited time for each reason that the last reading contained.
 func (x *limitMeter) values(h *healthValues) {
 	for i := range x.limits {
 		if x.limits[i].known {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// healthFiles contains files in a GPU's folder, in the formats of the kernel's documentation (gpu/amdgpu/ras.rst,
-// driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
+// healthFiles contains files in the formats of the kernel's documentation (gpu/amdgpu/ras.rst, driver-misc.rst,
+// thermal.rst, ABI/testing/sysfs-bus-pci).
 var healthFiles = map[string]string{
 	"current_link_width": "8\n", "max_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "32.0 GT/s PCIe\n",
 	"pcie_replay_count":      "7\n",
@@ -28,7 +28,6 @@ var healthFiles = map[string]string{
 	"hwmon/hwmon3/power1_cap": "650000000\n", "hwmon/hwmon3/power1_cap_default": "750000000\n", "hwmon/hwmon3/power1_cap_max": "760000000\n",
 }
 
-// healthWant returns the expected values from healthFiles.
 func healthWant() map[string]float64 {
 	return map[string]float64{
 		"pcie_link_width": 8, "pcie_link_width_max": 16, "pcie_link_generation": 4, "pcie_link_generation_max": 5, "pcie_errors_total replay": 7,
@@ -39,7 +38,6 @@ func healthWant() map[string]float64 {
 	}
 }
 
-// healthy returns a tree with one GPU, whose folder contains healthFiles.
 func healthy(t *testing.T) *tree {
 	d := one(t)
 	d.health = true
@@ -49,8 +47,7 @@ func healthy(t *testing.T) *tree {
 	return d
 }
 
-// healthAfter runs the steps of a test at intervals of ten seconds. After each step, it reads the tree's only GPU. It
-// returns the health from each reading.
+// healthAfter runs the steps at intervals of ten seconds, and returns the health after each step.
 func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -75,8 +72,7 @@ func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float
 	return got
 }
 
-// TestHealth checks the values from all files. A value must be absent if its file is missing, and no values must be
-// read if health is disabled.
+// A value must be absent if its file is missing, and no values may be read if health is disabled.
 func TestHealth(t *testing.T) {
 	d := healthy(t)
 	got := healthAfter(t, d, func() {}, func() {
@@ -94,7 +90,6 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestHealthInterval checks that the health is read only every ten seconds.
 func TestHealthInterval(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -117,8 +112,7 @@ func TestHealthInterval(t *testing.T) {
 	}
 }
 
-// TestDamagedHealth checks that invalid content in a file removes only the values from this file, and that the values
-// return with the next valid content.
+// Invalid content in a file must remove only the values from this file. They must return with the next valid content.
 func TestDamagedHealth(t *testing.T) {
 	contents := map[string]string{
 		"text": "none", "negative": "-1", "too large": "18446744073709551615", "larger": "99999999999999999999", "a fraction": "1.5", "bytes": strings.Repeat("\xff", 16),
@@ -163,11 +157,10 @@ func TestDamagedHealth(t *testing.T) {
 	}
 }
 
-// port is the folder of a PCIe root port.
+// port is a PCIe root port.
 const port = "sys/devices/pci0000:16/0000:16:01.0"
 
-// plug moves the folder of a GPU below the folder of a port, and puts a link to it into the folder of the bus, as in
-// the real sysfs.
+// plug moves the folder of a GPU below the port and links to it from the bus, as in the real sysfs.
 func (d *tree) plug(address string) {
 	d.t.Helper()
 	d.mkdir(port)
@@ -177,7 +170,6 @@ func (d *tree) plug(address string) {
 	d.link(folder(address), port+"/"+address)
 }
 
-// TestHealthNumbers checks special values in files.
 func TestHealthNumbers(t *testing.T) {
 	var many strings.Builder
 	for i := range 3000 {
@@ -222,7 +214,7 @@ func TestHealthNumbers(t *testing.T) {
 	}
 }
 
-// TestHealthHangs checks that a hanging file delays only the readings of its GPU.
+// A hanging file must delay only the readings of its GPU.
 func TestHealthHangs(t *testing.T) {
 	d := healthy(t)
 	d.addCard(9, bus2, id2)
@@ -235,8 +227,8 @@ func TestHealthHangs(t *testing.T) {
 	}
 }
 
-// TestClockLimits checks how long the clocks were limited. In revision 1.7, the cycle counter is at offset 40 (computed
-// by a compiler). The residencies of PROCHOT, PPT, socket, voltage regulator and HBM follow.
+// In revision 1.7, the cycle counter is at offset 40 (computed by a compiler). The residencies of PROCHOT, PPT, socket,
+// voltage regulator and HBM follow.
 func TestClockLimits(t *testing.T) {
 	d := one(t)
 	d.health = true
@@ -269,10 +261,9 @@ func TestClockLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryCounters checks the counts of memory errors that are added up for the record. In the GPU's memory, a
-// deferred error is an uncorrectable error in data that was not used yet. The driver counts such an error only as
-// deferred (Linux, umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. If a count
-// decreases, it is absent in this reading. The next count is compared with the decreased count.
+// In the GPU's memory, a deferred error is an uncorrectable error in data that was not used yet. The driver counts it
+// only as deferred (Linux, umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. If a count
+// decreases, it must be absent in this reading. The next count is compared with the decreased count.
 func TestMemoryCounters(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -310,9 +301,9 @@ func TestMemoryCounters(t *testing.T) {
 	check("without health", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
 }
 
-// TestThrottled checks how long heat limited the clocks. The limits of socket, voltage regulator and HBM may
-// overlap, so between two readings only the limit with the longest time counts. PROCHOT and the power limit are not
-// thermal. If the file contains no thermal residencies, the time is absent.
+// The limits of socket, voltage regulator and HBM may overlap, so between two readings only the limit with the longest
+// time counts. PROCHOT and the power limit are not thermal. If the file contains no thermal residencies, the time must
+// be absent.
 func TestThrottled(t *testing.T) {
 	d := one(t)
 	clock := gputest.NewClock()
@@ -341,8 +332,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestSumFalls checks that the sum over several blocks is absent while one of the counts is
-// unknown.
+// The sum over several blocks must be absent while one of the counts is unknown.
 func TestSumFalls(t *testing.T) {
 	d := healthy(t)
 	const name = "ecc_errors_total sram correctable"

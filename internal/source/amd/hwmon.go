@@ -8,17 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// hwmon contains the values from the driver's hwmon folder. The folder contains no energy.
+// The hwmon folder contains no energy.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C
 	clock, memoryClock value // Hz
 }
 
-// errNoHwmon is returned if no value of hwmon can be read.
 var errNoHwmon = errors.New("read hwmon: no value")
 
-// findHwmon finds the hwmon folder. The number in its name changes when the driver is reloaded.
+// The number in the name of the hwmon folder changes when the driver is reloaded.
 func (r *reader) findHwmon() {
 	folders, _ := filepath.Glob(filepath.Join(r.card.folder, "hwmon", "hwmon*")) // the pattern is valid
 	r.hwmon = ""
@@ -30,9 +29,8 @@ func (r *reader) findHwmon() {
 	}
 }
 
-// readHwmon reads the power limit. It reads other values only if gpu_metrics lacks them, because
-// reading some files of hwmon queries the firmware. Older firmware reports the average power
-// instead of the current power.
+// Except for the power limit, readHwmon reads only values that gpu_metrics lacks, because reading some files of hwmon
+// queries the firmware. Older firmware reports the average power instead of the current power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon
@@ -58,8 +56,7 @@ func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	return h, nil
 }
 
-// sensor reads a value of hwmon. It treats 0 as missing, because the power and the power limit are
-// 0 on the second die of an MI250.
+// sensor treats 0 as missing, because the power and the power limit are 0 on the second die of an MI250.
 func (r *reader) sensor(name string) value {
 	n, err := readNumber(r.hwmon, name)
 	if err != nil || n == 0 {
@@ -71,8 +68,7 @@ func (r *reader) sensor(name string) value {
 // maxSensors is higher than the number of temperatures or clocks that a GPU reports.
 const maxSensors = 3
 
-// labelled reads an input of the given kind, such as temp. It uses the first of the given labels
-// that the GPU has.
+// labelled reads an input of the given kind, such as temp, with the first of the given labels that the GPU has.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {
@@ -85,7 +81,6 @@ func (r *reader) labelled(kind string, labels ...string) value {
 	return value{}
 }
 
-// maxPower returns the highest power limit of the board, or 0 if it is unknown.
 func (r *reader) maxPower() gpu.Watts {
 	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) / 1e6)
 }

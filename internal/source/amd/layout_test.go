@@ -14,7 +14,7 @@ import (
 )
 
 // definitions contains the kernel's structures of gpu_metrics (Linux, kgd_pp_interface.h) with shorter names. The
-// members have the original order and types, so a compiler computes their offsets.
+// members have the original order and types, so that a compiler computes their offsets.
 const definitions = `
 #include <stddef.h>
 #include <stdint.h>
@@ -51,8 +51,8 @@ struct partition { HEADER uint16_t clock[8], soc[4], vclk[4], dclk[4], memClock,
 #define CLOCK(s) offsetof(struct s, clock), sizeof(uint16_t)
 `
 
-// TestLayouts compares all offsets with the offsets that a compiler computes. Golden blobs cannot detect a wrong offset
-// in the table, because they are made from the same offsets.
+// TestLayouts compares all offsets with the offsets that a compiler computes. Golden blobs cannot detect a wrong
+// offset, because they are made from the same table.
 func TestLayouts(t *testing.T) {
 	var program bytes.Buffer
 	program.WriteString(definitions + "int main(void) {\n")
@@ -106,8 +106,6 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestPartitionLayout compares the layout of a partition's file with the offsets that a compiler
-// computes.
 func TestPartitionLayout(t *testing.T) {
 	program := definitions + `int main(void) { printf("%zu %zu", sizeof(struct partition), offsetof(struct partition, busy)); return 0; }`
 	if got, want := string(compiled(t, []byte(program))), fmt.Sprint(xcpSize, " ", xcpBusy); got != want {
@@ -115,7 +113,6 @@ func TestPartitionLayout(t *testing.T) {
 	}
 }
 
-// compiled compiles a C program, runs it and returns its output.
 func compiled(t *testing.T, program []byte) []byte {
 	t.Helper()
 	dir := t.TempDir()

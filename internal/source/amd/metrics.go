@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// metrics contains the values from one gpu_metrics file. Each value may be missing.
+// metrics contains the values from one gpu_metrics file.
 type metrics struct {
 	edge, hotspot value            // °C
 	power         value            // W
@@ -25,7 +25,6 @@ type metrics struct {
 	busy [maxPartitions]busySums
 }
 
-// value is a number from the driver. The number may be missing.
 type value struct {
 	n  uint64
 	ok bool
@@ -38,29 +37,26 @@ const (
 	maxXCC    = 8
 )
 
-// A field describes where a number is in a layout. The zero value stands for a missing field.
+// A field is the offset and width of a number. The zero value stands for a missing field.
 type field struct{ at, width int }
 
-// A layout describes where the values are in one revision of gpu_metrics.
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	limits                                                                        [numLimits]field
-	// partitions is the offset of the first partition, stride is the distance to the next partition,
-	// and busy is the offset of the sums within each partition. If stride is 0, the layout has no
-	// partitions.
+	// partitions is the offset of the first partition, stride is the distance between two partitions, and busy is the
+	// offset of the sums in a partition. If stride is 0, the layout has no partitions.
 	partitions, stride, busy int
 }
 
-// A revision of gpu_metrics is identified by its format, its content and its size in bytes. The size distinguishes
-// the two layouts of revision 1.6.
+// A revision of gpu_metrics includes the size in bytes, which distinguishes the two layouts of revision 1.6.
 type revision struct {
 	format, content uint8
 	size            int
 }
 
-// layouts contains the layouts of the known revisions that have a fixed layout (Linux, kgd_pp_interface.h). No
-// layout extends another layout. The energy counter in revision 1.0 is not read, because it has 32 bits and wraps
-// within minutes. Formats 2 and 3 are omitted, because they are used only by processors with integrated graphics.
+// layouts contains the known revisions that have a fixed layout (Linux, kgd_pp_interface.h). No layout extends another
+// layout. The energy counter in revision 1.0 is not read, because it has 32 bits and wraps within minutes. Formats 2
+// and 3 are omitted, because only processors with integrated graphics use them.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
@@ -98,7 +94,6 @@ func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
 
-// limitsAt returns the fields for the residencies. The fields are consecutive.
 func limitsAt(at int) (limits [numLimits]field) {
 	for i := range limits {
 		limits[i] = u32(at + 4*i)
@@ -112,13 +107,11 @@ var discrete = layout{
 	clock: u16(54), memClock: u16(58), activitySum: u32(80),
 }
 
-// errUnknown is wrapped by the error for a file with an unknown revision.
 var errUnknown = errors.New("unknown revision of gpu_metrics")
 
 // headerSize is the length of the header: u16 size, u8 format, u8 content.
 const headerSize = 4
 
-// decode decodes the content of a gpu_metrics file. If it returns an error, no value is valid.
 func decode(file []byte) (metrics, error) {
 	if len(file) < headerSize {
 		return metrics{}, fmt.Errorf("decode gpu_metrics: %d bytes", len(file))
@@ -157,8 +150,7 @@ func (l *layout) decode(file []byte) metrics {
 	return m
 }
 
-// read returns the number in a field. If all bits are ones, the GPU does not report the number. A
-// missing field has no value.
+// If all bits are ones, the GPU does not report the number.
 func (f field) read(file []byte) value {
 	var n, none uint64
 	switch f.width {
@@ -177,9 +169,8 @@ func (f field) read(file []byte) value {
 	return value{n, true}
 }
 
-// clean drops impossible values. Newer firmware no longer reports the energy. In the 64-bit field for the energy,
-// it sets 32 bits to one and the other bits to zero. The second die of an MI250 reports an energy and a power of 0,
-// because the first die reports the values of both dies.
+// clean drops impossible values. Newer firmware no longer reports the energy: it sets 32 of the 64 bits to one. The
+// second die of an MI250 reports an energy and a power of 0, because the first die reports the values of both dies.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {
@@ -193,8 +184,8 @@ func (m *metrics) clean() {
 	drop(&m.hotspot, m.hotspot.n < 200)
 }
 
-// millijoules converts a counter in 2⁻¹⁶ J. Callers must convert counters and not differences of counters.
-// Otherwise the remainders below a millijoule are lost.
+// millijoules converts a counter in 2⁻¹⁶ J. Callers must convert counters, not differences of counters, because the
+// remainders below a millijoule would be lost.
 func millijoules(counter uint64) gpu.Millijoules {
 	high, low := bits.Mul64(counter, 1000)
 	return gpu.Millijoules(high<<48 | low>>16)

@@ -18,14 +18,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden blobs")
 
-// place is a number at an offset in a blob, with its width in bytes.
 type place struct {
 	at, width int
 	n         uint64
 }
 
-// build returns a blob of a revision. All bits outside the given places are set, which means that all other values are
-// missing.
+// build sets all bits outside the given places, which means that all other values are missing.
 func build(format, content uint8, size int, places ...place) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -51,7 +49,7 @@ func put(b []byte, places ...place) {
 	}
 }
 
-// attributes returns a blob of revision 1.9 with the given attributes.
+// attributes returns a blob of revision 1.9.
 func attributes(list ...attributeValue) []byte {
 	b := make([]byte, 8)
 	for _, a := range list {
@@ -71,14 +69,13 @@ type attributeValue struct {
 	values   []uint64
 }
 
-// is returns a value that is not missing.
 func is(n uint64) value { return value{n, true} }
 
-// board contains values of a GPU with revision 1.4 or later, at the offsets that are the same in all these revisions.
+// board contains values at the offsets that are the same since revision 1.4.
 var board = []place{{4, 2, 61}, {10, 2, 713}, {12, 2, 87}}
 
-// goldens contains a blob for each known revision and for each special value, with the expected
-// metrics. The offsets come from the public definitions in Linux.
+// goldens contains a blob for each known revision and for each special value. The offsets come from the public
+// definitions in Linux.
 var goldens = map[string]struct {
 	blob []byte
 	want metrics
@@ -133,8 +130,7 @@ var goldens = map[string]struct {
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
 
-// limited contains the residencies of some boards. In revision 1.9, early drivers write the residencies with 32
-// bits, and later drivers write them with 64 bits.
+// In revision 1.9, early drivers write the residencies with 32 bits, and later drivers with 64 bits.
 var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (
@@ -153,7 +149,7 @@ func partitioned(m metrics) metrics {
 
 var unexported = cmp.AllowUnexported(metrics{}, value{})
 
-// TestDecode decodes the golden blobs, and checks that the blobs have not changed.
+// TestDecode also checks that the golden blobs have not changed.
 func TestDecode(t *testing.T) {
 	for name, tt := range goldens {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +177,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeLonger checks that a file may be longer than the structure in it.
+// A file may be longer than the structure in it.
 func TestDecodeLonger(t *testing.T) {
 	got, err := decode(append(goldens["1.4"].blob, make([]byte, 100)...))
 	if diff := cmp.Diff(goldens["1.4"].want, got, unexported); err != nil || diff != "" {
@@ -189,8 +185,7 @@ func TestDecodeLonger(t *testing.T) {
 	}
 }
 
-// TestEveryRevision checks that each known revision has a golden blob, and that all fields of its
-// layout are inside the blob.
+// Each known revision must have a golden blob, and all fields of its layout must be inside the blob.
 func TestEveryRevision(t *testing.T) {
 	for rev, l := range layouts {
 		if _, ok := goldens[fmt.Sprintf("%d.%d", rev.format, rev.content)]; !ok {
@@ -207,7 +202,6 @@ func TestEveryRevision(t *testing.T) {
 	}
 }
 
-// TestTorn checks that a truncated file provides no value.
 func TestTorn(t *testing.T) {
 	for name, tt := range goldens {
 		for n := range tt.blob {
@@ -218,7 +212,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that unknown revisions, and known revisions with an unknown size, are rejected.
+// Unknown revisions, and known revisions with an unknown size, must be rejected.
 func TestUnknown(t *testing.T) {
 	tests := map[string][]byte{
 		"a later content":                  build(1, 10, 4000),
@@ -263,7 +257,7 @@ func TestMillijoules(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that the decoder never panics, and that all decoded values are possible.
+// The decoder must never panic, and all decoded values must be possible.
 func FuzzDecode(f *testing.F) {
 	for _, tt := range goldens {
 		f.Add(tt.blob)

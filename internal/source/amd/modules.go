@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// models contains model names by PCI device id. The names are used for GPUs without a product name,
-// for example in virtual machines.
+// models contains model names by PCI device id, for GPUs without a product name, for example in virtual machines.
 var models = map[string]string{
 	"0x738c": "AMD Instinct MI100",
 	"0x7408": "AMD Instinct MI250X",
@@ -24,7 +23,6 @@ var models = map[string]string{
 // other (Linux, aldebaran_ppt.c). The power and energy of an MI300A include its processor cores.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
-// scopeOf returns the scope of a GPU's energy according to the PCI device id.
 func scopeOf(device string) gpu.EnergyScope {
 	if slices.Contains(shared, device) {
 		return gpu.ScopeModule
@@ -32,8 +30,8 @@ func scopeOf(device string) gpu.EnergyScope {
 	return gpu.ScopeGPU
 }
 
-// divideModules marks the energy of a GPU as the energy of its module if another GPU on the same
-// board reports no energy. This is needed for modules with an unknown device id.
+// divideModules finds modules with an unknown device id: if a GPU reports no energy, the energy of the other GPU on its
+// board is the energy of the module.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A moment contains the use of a GPU at one moment between two readings.
+// A moment is the use of a GPU at a random time between two readings.
 type moment struct {
 	at time.Duration // boot clock
-	// units contains the number of occupied compute units by PID. A number may be unknown.
+	// units contains the number of occupied compute units by PID.
 	units map[uint32]value
-	// activity is the firmware's average in percent. It is unknown if gpu_metrics contains sums of activity.
+	// activity is the firmware's average in percent. It is not read if gpu_metrics contains sums of activity.
 	activity value
 }
 
 // Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick, until the
-// context ends. Without Run, each Read reads the occupancy itself. In this case a tenant can hide its work by
-// working only between the ticks.
+// context ends. Without Run, each Read reads the occupancy itself, so a process could hide its work by working only
+// between the ticks.
 func (s *Source) Run(ctx context.Context) error {
 	for {
 		select {
@@ -37,7 +37,6 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// observe starts to read the occupancy on all GPUs without partitions.
 func (s *Source) observe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +52,7 @@ func (s *Source) observe() {
 	}
 }
 
-// readMoment reads the use of a GPU. The result contains no processes if they cannot be listed.
+// units is nil in the result if the processes cannot be listed.
 func readMoment(cfg Config, folder string, nodes []node, summed bool) moment {
 	m := moment{at: cfg.Now().Boot}
 	root := filepath.Join(cfg.Sys, "class/kfd/kfd/proc")
@@ -75,7 +74,6 @@ func readMoment(cfg Config, folder string, nodes []node, summed bool) moment {
 	return m
 }
 
-// readUnits reads the number of compute units that a process occupies.
 func readUnits(folder string, nodes []node) (units value) {
 	for _, n := range nodes {
 		if occupied, err := readNumber(folder, "stats_"+n.id, "cu_occupancy"); err == nil {
@@ -85,7 +83,6 @@ func readUnits(folder string, nodes []node) (units value) {
 	return units
 }
 
-// readAverage reads the firmware's average of a GPU's activity in percent.
 func readAverage(folder string) value {
 	if file, err := readFile(folder, "gpu_metrics"); err == nil {
 		if m, err := decode(file); err == nil && m.activity.ok {
@@ -96,7 +93,6 @@ func readAverage(folder string) value {
 	return value{n, err == nil && n <= 100}
 }
 
-// takeMoment returns the occupancy since the last reading, or nil if there is none.
 func (x *slot) takeMoment() *moment {
 	if !x.moment.Busy() {
 		return nil

@@ -17,8 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// running returns a source that reads the tree with the clock of a synctest bubble. Run of the source runs until the
-// test ends.
+// running returns a source with the clock of a synctest bubble. Run of the source runs until the test ends.
 func (d *tree) running() *amd.Source {
 	began := time.Now()
 	now := func() gpu.Instant { return gpu.Instant{Wall: time.Now(), Boot: time.Hour + time.Since(began)} }
@@ -38,13 +37,11 @@ func (d *tree) running() *amd.Source {
 	return s
 }
 
-// occupies sets the number of compute units that a process occupies.
 func (d *tree) occupies(pid, units int) {
 	d.write(fmt.Sprintf("%s%d/vram_40011", kfdProc, pid), "1")
 	d.write(fmt.Sprintf("%s%d/stats_40011/cu_occupancy", kfdProc, pid), fmt.Sprint(units))
 }
 
-// shares returns the activity of each process in a reading, by PID.
 func shares(r gpu.Reading) map[uint32]float64 {
 	all := make(map[uint32]float64)
 	for _, s := range r.Samples {
@@ -53,8 +50,8 @@ func shares(r gpu.Reading) map[uint32]float64 {
 	return all
 }
 
-// TestMomentsAreRandom checks that a process cannot hide by resting at the times of the readings. The process works for
-// a quarter of each second.
+// A process must not be able to hide by resting at the times of the readings. This process works for a quarter of each
+// second.
 func TestMomentsAreRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ticks, worked = 200, 250 * time.Millisecond
@@ -80,8 +77,7 @@ func TestMomentsAreRandom(t *testing.T) {
 	})
 }
 
-// TestMoment checks the reading after a moment at which two processes worked. Before the reading, one of them ends and
-// a third process starts.
+// Two processes work at the moment. Before the reading, one of them ends and a third process starts.
 func TestMoment(t *testing.T) {
 	average := func(percent uint16) string { return string(mi300(10, 500).u16(12, percent)) }
 	sums := func(percent uint16, sum, samples uint32) string {

@@ -7,13 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// whole is the compute partition mode of a GPU without partitions.
+// whole is the mode of a GPU without partitions.
 const whole = "SPX"
 
-// partitioning returns the partitions of a GPU, or nil if the GPU is not divided. There is a
-// partition for each of the GPU's nodes in the topology of amdkfd. All partitions of a GPU have the
-// same size. The first partition is the PCI device itself; the other partitions are platform
-// devices. Device plugins use the names of these devices.
+// partitioning returns nil if the GPU is not divided. Each of the GPU's nodes in the topology of amdkfd is a partition,
+// and all partitions have the same size. The first partition is the PCI device itself; the others are platform devices.
+// Device plugins use the names of these devices.
 func partitioning(mode, address string, nodes []node, platforms map[string]string) *gpu.Partitioning {
 	if mode == "" || mode == whole || len(nodes) < 2 {
 		return nil
@@ -38,8 +37,7 @@ func partitioning(mode, address string, nodes []node, platforms map[string]strin
 	return p
 }
 
-// renderMinor returns the minor number of a device's render node, or an empty string if it has
-// none.
+// renderMinor returns an empty string if the device has no render node.
 func renderMinor(device string) string {
 	matches, _ := filepath.Glob(filepath.Join(device, "drm", "renderD*")) // the pattern is valid
 	if len(matches) == 0 {

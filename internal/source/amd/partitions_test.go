@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divide divides the GPU and its compute dies into the partitions of a mode. The render nodes of the partitions follow
-// the GPU's render node. The platform devices are numbered from 3.
+// The render nodes of the partitions follow the GPU's render node. The platform devices are numbered from 3.
 func (d *tree) divide(mode string, partitions int) {
 	d.t.Helper()
 	d.remove("sys/class/kfd/kfd/topology/nodes")
@@ -33,7 +32,6 @@ func (d *tree) divide(mode string, partitions int) {
 	d.renumbered()
 }
 
-// partition returns the expected partition n of a mode.
 func partition(n int, mode, device string, slices int) gpu.Partition {
 	return gpu.Partition{
 		ID: fmt.Sprint(n), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
@@ -41,7 +39,7 @@ func partition(n int, mode, device string, slices int) gpu.Partition {
 	}
 }
 
-// TestPartitions checks a GPU that is divided while the source runs.
+// The GPU is divided while the source runs.
 func TestPartitions(t *testing.T) {
 	dpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "DPX", bus1, 4), partition(1, "DPX", "amdgpu_xcp_3", 4)}}
 	cpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "CPX", bus1, 1)}}
@@ -69,8 +67,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestNumberedByMinor checks that the minor numbers of the render nodes determine the numbers of the partitions if the
-// locations contain no partition numbers.
+// If the locations contain no partition numbers, the minor numbers of the render nodes must determine the numbers of
+// the partitions.
 func TestNumberedByMinor(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -87,7 +85,7 @@ func TestNumberedByMinor(t *testing.T) {
 	}
 }
 
-// TestPartitionProcesses checks that a process belongs to the partition on which it uses the most memory.
+// A process must belong to the partition on which it uses the most memory.
 func TestPartitionProcesses(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)
@@ -106,7 +104,6 @@ func TestPartitionProcesses(t *testing.T) {
 	}
 }
 
-// TestPartitionActivity checks the average activity of partitions between two readings.
 func TestPartitionActivity(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -162,8 +159,7 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestLongTick checks that the activity of partitions is known with the longest tick, even if each reading is 100 ms
-// late.
+// The activity of partitions must be known with the longest tick, even if each reading is 100 ms late.
 func TestLongTick(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -185,9 +181,9 @@ func TestLongTick(t *testing.T) {
 	}
 }
 
-// TestPartitionFiles checks the activity of partitions with separate files, as in revision 1.9 of gpu_metrics. The
-// ids of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
-// activity, 9 is the number of samples, and 43 identifies the sums of the dies.
+// Since revision 1.9 of gpu_metrics, partitions have separate files. The ids of the attributes are positions in the
+// kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the activity, 9 is the number of samples, and 43
+// identifies the sums of the dies.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {
 		b := binary.LittleEndian.AppendUint64(nil, kind<<20|id<<10|uint64(len(values)))
@@ -247,8 +243,8 @@ func TestPartitionFiles(t *testing.T) {
 	}
 }
 
-// TestHangsAlone checks a GPU whose gpu_metrics file hangs. The GPU must not delay other GPUs, must be logged once, and
-// must keep its position in the list.
+// A GPU whose gpu_metrics file hangs must not delay other GPUs, must be logged once, and must keep its position in the
+// list.
 func TestHangsAlone(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -276,7 +272,6 @@ func TestHangsAlone(t *testing.T) {
 	}
 }
 
-// TestAllHang checks that Read returns an error if no GPU responds.
 func TestAllHang(t *testing.T) {
 	d := one(t)
 	s := gputest.Hasty(d.open(gputest.NewClock().Now))
@@ -288,7 +283,7 @@ func TestAllHang(t *testing.T) {
 	}
 }
 
-// TestPositions checks that a GPU takes one position for each of its partitions, even while it cannot be identified.
+// A GPU must take one position for each of its partitions, even while it cannot be identified.
 func TestPositions(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)

@@ -19,17 +19,15 @@ import (
 // processes are unknown.
 const maxProcesses = 4096
 
-// occupancy is a process on the GPU and the number of compute units on which its waves run at one
-// moment.
+// occupancy is the number of compute units on which the waves of a process run at one moment.
 type occupancy struct {
 	pid   uint32
 	units value
 }
 
-// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc and returns their occupancy. This folder
-// lists each process that has opened /dev/kfd. A process is on the GPU if it has memory or a queue on the GPU. If
-// access to the file of a process is denied, all processes are unknown, because this process would otherwise seem
-// to have ended.
+// readContexts reads the processes in /sys/class/kfd/kfd/proc, which lists each process that has opened /dev/kfd. A
+// process is on the GPU if it has memory or a queue on the GPU. If access to the file of a process is denied, all
+// processes are unknown, because this process would seem to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)
@@ -62,8 +60,8 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return append(occupied, r.ended(contexts)...)
 }
 
-// If a process has a context on the GPU, context returns this context. A context can name only one partition. If
-// the process uses several partitions, the context names the partition on which the process uses the most memory.
+// A context can name only one partition. If the process uses several partitions, context names the partition on which
+// the process uses the most memory.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
 	c.PID = pid
 	var most uint64
@@ -96,11 +94,9 @@ func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err
 	return c, on, nil
 }
 
-// refused reports whether access to a file was denied. It ignores a missing file, because the
-// process may have ended or may not use the GPU.
+// refused ignores a missing file, because the process may have ended or may not use the GPU.
 func refused(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// hasQueue reports whether a process has a queue on the given node.
 func (r *reader) hasQueue(folder string, n node) (bool, error) {
 	queues, err := os.ReadDir(filepath.Join(folder, "queues"))
 	if refused(err) {
@@ -118,8 +114,7 @@ func (r *reader) hasQueue(folder string, n node) (bool, error) {
 	return false, nil
 }
 
-// occupancy returns the number of compute units that a process occupied at the moment since the last reading. Without
-// such a moment, it reads the number now.
+// If r.moment is nil, occupancy reads the number of compute units now.
 func (r *reader) occupancy(folder string, pid uint32) occupancy {
 	if r.moment == nil {
 		return occupancy{pid, readUnits(folder, r.nodes)}
@@ -131,7 +126,7 @@ func (r *reader) occupancy(folder string, pid uint32) occupancy {
 	return occupancy{pid, units}
 }
 
-// ended returns the occupancy of the processes that have ended since the moment.
+// ended returns the occupancy of the processes that have ended since r.moment.
 func (r *reader) ended(contexts []gpu.Context) (ended []occupancy) {
 	if r.moment == nil {
 		return nil

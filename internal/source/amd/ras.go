@@ -14,12 +14,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// rasFile matches the names of files with error counts in a GPU's folder ras. Each file has one
-// line per type of error, such as "ue: 0" (Linux, amdgpu_ras.c).
+// rasFile matches the files with error counts in a GPU's folder ras. Each file has one line per type of error, such as
+// "ue: 0" (Linux, amdgpu_ras.c).
 var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 
-// rasTypes maps the names of error types in the files to their labels. Only newer GPUs report
-// deferred errors.
+// Only newer GPUs report deferred errors ("de").
 var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
 
 const (
@@ -29,15 +28,15 @@ const (
 	maxErrors = 1 << 20
 )
 
-// errorCount is the state of one count. A new number is accepted if its increase over the last accepted number is
-// plausible. Otherwise the new number is stored in held. This happens, for example, after a reload of the driver.
-// If the number after it is a plausible successor of held, that number is accepted.
+// errorCount protects a count against a single wrong number. A number is accepted if its increase over the last
+// accepted number is plausible. Otherwise, for example after a driver reload, it is stored in held. The next number is
+// accepted if it is a plausible successor of held.
 type errorCount struct {
 	accepted uint64
 	held     *uint64
 }
 
-// see adds a number and reports whether it was accepted.
+// see reports whether it accepted the number.
 func (c *errorCount) see(n uint64) bool {
 	continues := func(last uint64) bool { return n >= last && n-last <= maxErrors }
 	if continues(c.accepted) || c.held != nil && continues(*c.held) {
@@ -48,14 +47,12 @@ func (c *errorCount) see(n uint64) bool {
 	return false
 }
 
-// rasKey identifies one count.
 type rasKey struct {
 	block string
 	kind  gpu.RASType
 }
 
-// readRAS reads the error counts. It omits a block if its file cannot be read or is malformed, and
-// logs this once.
+// readRAS omits a block if its file cannot be read or is malformed, and logs this once.
 func (r *reader) readRAS() []gpu.RASErrors {
 	folder := filepath.Join(r.card.folder, "ras")
 	entries, _ := os.ReadDir(folder) // the folder is missing on GPUs without RAS
@@ -86,8 +83,7 @@ func (r *reader) readRAS() []gpu.RASErrors {
 	return out
 }
 
-// plausible reports whether a number is a plausible successor of an earlier number. The first
-// number is always plausible.
+// The first number is always plausible.
 func (r *reader) plausible(key rasKey, n uint64) bool {
 	c := r.errors[key]
 	if c == nil {
@@ -100,10 +96,9 @@ func (r *reader) plausible(key rasKey, n uint64) bool {
 	return c.see(n)
 }
 
-// errNoCount is returned for a file without counts.
 var errNoCount = errors.New("no count")
 
-// readCounts returns the counts in a file by type of error. Each line must be valid.
+// Each line must be valid.
 func readCounts(path string) (map[gpu.RASType]uint64, error) {
 	content, err := readFile(path)
 	if err != nil {

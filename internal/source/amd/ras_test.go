@@ -16,8 +16,7 @@ import (
 
 const ras1 = "sys/bus/pci/devices/" + bus1 + "/ras/"
 
-// errorsAfter runs the steps of a test at intervals of ten seconds, reads the GPU after each step, and returns the
-// error counts.
+// errorsAfter runs the steps at intervals of ten seconds, and returns the error counts after each step.
 func errorsAfter(t *testing.T, d *tree, steps ...func()) (got []string) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -38,7 +37,6 @@ func errorsAfter(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestErrors checks the error counts by block and type.
 func TestErrors(t *testing.T) {
 	d := one(t)
 	d.write(ras1+"umc_err_count", "ue: 1\nce: 12\nde: 3\n")
@@ -55,7 +53,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedErrors checks that a malformed file provides no counts and does not affect other files.
+// A malformed file must provide no counts and not affect other files.
 func TestDamagedErrors(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "no number": "ue:\nce: 1\n", "negative": "ue: -1\nce: 1\n", "unknown type": "ue: 0\nxe: 1\n", "twice": "ue: 0\nue: 1\n",
@@ -79,8 +77,8 @@ func TestDamagedErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsFall checks a count that decreases or jumps. The new count must be reported only after the next count
-// has continued from it. A single wrong number must never be reported.
+// After a count has decreased or jumped, the new count must be reported only after the next count has continued from
+// it. A single wrong number must never be reported.
 func TestErrorsFall(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -113,7 +111,7 @@ func TestErrorsFall(t *testing.T) {
 	}
 }
 
-// TestManyBlocks checks that the number of files that are read is limited.
+// The number of files that are read must be limited.
 func TestManyBlocks(t *testing.T) {
 	d := one(t)
 	for i := range 100 {
@@ -124,7 +122,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzErrors checks that each reported count is in the file, for any content.
+// Each reported count must be in the file, for any content.
 func FuzzErrors(f *testing.F) {
 	f.Add("ue: 0\nce: 12\nde: 3\n")
 	f.Add("ue: 4294967295")

@@ -18,8 +18,8 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files contains the GPU's device nodes that processes have opened, if DRM clients are read.
-	// clients contains the clients in the last reading, by id.
+	// files contains the GPU's device nodes that processes have opened, if DRM clients are read. clients contains the
+	// clients in the last reading, by id.
 	files   []clientFile
 	clients map[string]client
 	// former is the reader of the previous GPU in the slot, until the new GPU is identified.
@@ -31,20 +31,18 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // sums at the last reading
-	// summed is set if gpu_metrics contains sums of activity. moment is the use of the GPU since the last reading, or nil.
+	// summed is set if gpu_metrics contains sums of activity. moment is nil if the use of the GPU was not read since
+	// the last reading.
 	summed bool
 	moment *moment
-	// ras contains the error counts at the last identification, and errors contains the states of
-	// these counts.
+	// ras contains the error counts at the last identification, and errors the states of these counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
-	// health and counters contain the values at the last identification. The slices are replaced and
-	// never modified.
+	// health and counters are from the last identification. The slices are replaced and never modified.
 	health   []gpu.HealthValue
 	counters []gpu.Counter
 	limited  limitMeter
-	// logged contains the problems of the GPU that were logged.
-	logged map[string]bool
+	logged   map[string]bool
 }
 
 // identityAge is the time after which the identity is read again, because a part of it may have been unreadable
@@ -52,7 +50,6 @@ type reader struct {
 // them queries registers of the GPU.
 const identityAge = 10 * time.Second
 
-// look identifies the GPU if necessary, and reads it.
 func (r *reader) look() look {
 	now := r.cfg.Now().Boot
 	l := look{reader: r, began: now}
@@ -69,8 +66,7 @@ func (r *reader) look() look {
 	return l
 }
 
-// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. If health is set, it also
-// reads the health.
+// read returns an error if neither gpu_metrics nor hwmon could be read.
 func (r *reader) read(health bool) (*gpu.Reading, error) {
 	out := &gpu.Reading{UUID: r.device.UUID, RASErrors: r.ras}
 	began := r.cfg.Now()
@@ -99,7 +95,6 @@ func (r *reader) read(health bool) (*gpu.Reading, error) {
 	return out, nil
 }
 
-// readMetrics reads gpu_metrics. It logs an unknown revision once.
 func (r *reader) readMetrics() (metrics, error) {
 	file, err := readFile(r.card.folder, "gpu_metrics")
 	if err != nil {
@@ -112,7 +107,6 @@ func (r *reader) readMetrics() (metrics, error) {
 	return m, err
 }
 
-// logOnce logs a problem with the GPU when the problem first occurs.
 func (r *reader) logOnce(problem string, err error) {
 	if r.logged[problem] {
 		return
@@ -124,8 +118,7 @@ func (r *reader) logOnce(problem string, err error) {
 	r.cfg.Log.Warn("cannot read all values of the GPU", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
-// readGauges adds the gauges in base units. Some firmware reports only the temperature of the
-// hottest spot and no edge temperature.
+// Some firmware reports only the temperature of the hottest spot and no edge temperature.
 func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 	set := func(g gpu.Gauge, v value, units float64) {
 		if v.ok {
@@ -151,10 +144,8 @@ func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 	}
 }
 
-// hertz converts from MHz.
 func (v value) hertz() value { return value{v.n * 1e6, v.ok} }
 
-// first returns the first value that is not missing.
 func first(values ...value) value {
 	for _, v := range values {
 		if v.ok {
@@ -164,13 +155,11 @@ func first(values ...value) value {
 	return value{}
 }
 
-// number reads a number from a file in the device's folder.
 func (r *reader) number(name string) value {
 	n, err := readNumber(r.card.folder, name)
 	return value{n, err == nil}
 }
 
-// readEnergy adds the energy and its source.
 func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	power := -1.0
 	if p := out.Gauges[gpu.Power]; p != nil {
@@ -183,8 +172,7 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	}
 }
 
-// identify reads the identity of the GPU. Only the unique id is required. Strings from the driver
-// are not changed.
+// identify requires only the unique id. It does not change strings from the driver.
 func (r *reader) identify() error {
 	text := func(name string) string { return readText(r.card.folder, name) }
 	uuid := text("unique_id")
@@ -217,8 +205,7 @@ func (r *reader) identify() error {
 	return nil
 }
 
-// hive returns the GPU's XGMI hive as a fabric, or nil if the GPU has none. All GPUs in a hive are
-// connected.
+// hive returns the GPU's XGMI hive as a fabric, because all GPUs in a hive are connected.
 func (r *reader) hive() *gpu.Fabric {
 	id := r.number("xgmi_hive_info/xgmi_hive_id")
 	if !id.ok || id.n == 0 || id.n == math.MaxUint64 {
@@ -227,7 +214,6 @@ func (r *reader) hive() *gpu.Fabric {
 	return &gpu.Fabric{ClusterUUID: fmt.Sprintf("%016x", id.n), State: "completed"}
 }
 
-// busID converts an address to the format of [gpu.Device].
 func busID(address string) string {
 	domain, rest, _ := strings.Cut(address, ":")
 	return strings.ToUpper(strings.Repeat("0", max(0, 8-len(domain))) + domain + ":" + rest)

@@ -23,7 +23,7 @@ const (
 	joule     = 1 << 16
 )
 
-// mi300 returns a gpu_metrics file of revision 1.7. The energy is in joules and the power in watts.
+// mi300 returns a gpu_metrics file of revision 1.7.
 func mi300(joules uint64, watts uint16) blob {
 	return newBlob(1, 7, 2208).u64(24, joules*joule).u16(10, watts)
 }
@@ -38,8 +38,7 @@ func one(t *testing.T) *tree {
 	return d
 }
 
-// energies runs the steps of a test once a second and reads the source after each step. It returns the energy in joules
-// and the energy source of each reading.
+// energies runs the steps once a second, and returns the energy in joules and the energy source after each step.
 func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	clock := gputest.NewClock()
 	s := d.open(clock.Now)
@@ -61,8 +60,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestDamaged checks that a gpu_metrics file that is too short, truncated or of an unknown revision provides no value,
-// and that hwmon is read instead.
+// A gpu_metrics file that is too short, truncated or of an unknown revision must provide no value, and hwmon must be
+// read instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{
@@ -90,7 +89,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a GPU with unreadable files stays in the list, and that the error is logged once.
+// A GPU with unreadable files must stay in the list, and the error must be logged once.
 func TestUnreadable(t *testing.T) {
 	d := one(t)
 	got := energies(t, d, func() {}, func() { d.remove(metrics1) }, func() {}, func() { d.write(metrics1, string(mi300(12, 500))) })
@@ -102,7 +101,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestNoID checks that a GPU without a unique id, such as an integrated GPU, is not listed.
+// A GPU without a unique id, such as an integrated GPU, must not be listed.
 func TestNoID(t *testing.T) {
 	for _, id := range []string{"", "0000000000000000", "ffffffffffffffff"} {
 		d := one(t)
@@ -116,7 +115,6 @@ func TestNoID(t *testing.T) {
 	}
 }
 
-// TestOtherDevices checks that other devices are ignored.
 func TestOtherDevices(t *testing.T) {
 	tests := map[string]func(*tree){
 		"a Radeon":       func(d *tree) { d.write(folder(bus1)+"/class", "0x030000") },
@@ -136,7 +134,6 @@ func TestOtherDevices(t *testing.T) {
 	}
 }
 
-// TestHive checks the XGMI hive of a GPU.
 func TestHive(t *testing.T) {
 	for content, want := range map[string]string{
 		"6566135270000634472\n": "5b1f993d3b8d2a68 0 completed", "81985529216486895": "0123456789abcdef 0 completed",
@@ -154,8 +151,8 @@ func TestHive(t *testing.T) {
 	}
 }
 
-// TestModule checks an MI250. Both GPUs have the serial number of the module, but only the first GPU reports an energy,
-// which is the energy of the whole module.
+// Both GPUs of an MI250 have the serial number of the module, but only the first GPU reports an energy, which is the
+// energy of the whole module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)
@@ -181,7 +178,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestRecordedFolder checks a tree that contains folders instead of links to devices.
+// A recorded tree contains folders instead of links to devices.
 func TestRecordedFolder(t *testing.T) {
 	d := newTree(t)
 	d.mkdir("sys/class/drm")
@@ -204,7 +201,6 @@ func TestRecordedFolder(t *testing.T) {
 	}
 }
 
-// TestProcesses checks which processes in amdkfd count as processes on a GPU.
 func TestProcesses(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -236,7 +232,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesUnknown checks that the processes are unknown if amdkfd is missing or lists too many processes.
+// The processes must be unknown if amdkfd is missing or lists too many processes.
 func TestProcessesUnknown(t *testing.T) {
 	tests := map[string]func(*tree){
 		"no amdkfd": func(d *tree) { d.remove("sys/class/kfd") },
@@ -256,8 +252,7 @@ func TestProcessesUnknown(t *testing.T) {
 	}
 }
 
-// TestOccupancy checks that the GPU's activity is divided among the processes in proportion to the compute units that
-// they occupy.
+// The GPU's activity must be divided among the processes in proportion to the compute units that they occupy.
 func TestOccupancy(t *testing.T) {
 	tests := map[string]struct {
 		busy        uint16
@@ -311,8 +306,7 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// TestUtilization checks that the activity sums take precedence over the firmware's average, unless
-// a sum decreased or is impossible.
+// The activity sums must take precedence over the firmware's average, unless a sum decreased or is impossible.
 func TestUtilization(t *testing.T) {
 	tests := map[string]struct {
 		sum, samples uint32
@@ -340,7 +334,7 @@ func TestUtilization(t *testing.T) {
 	}
 }
 
-// TestPowerOverLongTick checks that the power of a GPU without an energy counter is integrated over a long tick.
+// Without an energy counter, the power must be integrated over a long tick.
 func TestPowerOverLongTick(t *testing.T) {
 	d := one(t)
 	d.tick = 30 * time.Second

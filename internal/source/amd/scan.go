@@ -25,7 +25,7 @@ const (
 	driverName = "amdgpu"
 )
 
-// driverFolders contains folders of which at least one exists while the driver is loaded.
+// At least one of these folders exists while the driver is loaded.
 var driverFolders = []string{"bus/pci/drivers/" + driverName, "module/" + driverName}
 
 var (
@@ -34,14 +34,13 @@ var (
 	platformName = regexp.MustCompile(`^amdgpu_xcp_[0-9]{1,4}$`)
 )
 
-// A card is a GPU that uses the driver.
 type card struct {
 	address string // address on the PCI bus, such as 0000:1b:00.0
 	folder  string // folder of its files
 	number  int    // number in the file name card<number>
 }
 
-// scan lists the GPUs, sorted by the number of their card.
+// scan returns the GPUs sorted by the number of their card.
 func scan(sys string) ([]card, error) {
 	if !slices.ContainsFunc(driverFolders, func(f string) bool { return exists(sys, f) }) {
 		return nil, fmt.Errorf("driver amdgpu is not loaded: no %s", filepath.Join(sys, driverFolders[0]))
@@ -81,7 +80,6 @@ func address(folder string) string {
 	return ""
 }
 
-// isGPU reports whether a PCI device has one of the classes.
 func isGPU(folder string) bool {
 	vendor, class := readText(folder, "vendor"), readText(folder, "class")
 	return slices.ContainsFunc(PCIClasses, func(c gpu.PCIClass) bool {
@@ -89,8 +87,7 @@ func isGPU(folder string) bool {
 	})
 }
 
-// readPlatforms returns the names of the partitions' platform devices, by the minor number of the
-// render node.
+// readPlatforms returns the names of the partitions' platform devices by the minor number of their render node.
 func readPlatforms(sys string) map[string]string {
 	names := make(map[string]string)
 	root := filepath.Join(sys, "devices/platform")

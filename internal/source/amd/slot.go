@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot is a place on the PCI bus, with the lane for the GPU in it.
+// A slot is a place on the PCI bus and the GPU in it.
 type slot struct {
 	card
 	present   bool
@@ -20,8 +20,8 @@ type slot struct {
 	files     []clientFile
 
 	lane lane.Lane[look]
-	// moment reads the use of the GPU between two readings. summed is set if gpu_metrics contained sums of activity at the
-	// last reading.
+	// moment reads the use of the GPU between two readings. summed is set if gpu_metrics contained sums of activity at
+	// the last reading.
 	moment lane.Lane[moment]
 	summed bool
 	// reader is nil before the first look. While the lane is busy, the reader belongs to the lane.
@@ -32,7 +32,6 @@ type slot struct {
 	health  source.Health
 }
 
-// look is the result of one call that reads a GPU.
 type look struct {
 	device  gpu.Device
 	reader  *reader
@@ -42,8 +41,7 @@ type look struct {
 	err     error
 }
 
-// drain accepts a result that arrived after its Read had ended. It reports whether there was
-// such a result.
+// drain accepts a result that arrived after its Read had ended.
 func (x *slot) drain(now time.Duration) bool {
 	x.reading = nil
 	if !x.lane.Busy() {
@@ -60,7 +58,6 @@ func (x *slot) drain(now time.Duration) bool {
 	return true
 }
 
-// begin starts a call that reads the GPU, unless the last call has not returned yet.
 func (x *slot) begin(cfg Config) {
 	if x.lane.Busy() {
 		return
@@ -77,7 +74,6 @@ func (x *slot) begin(cfg Config) {
 	x.lane.Begin(r.look)
 }
 
-// take accepts the result of the call if it arrives in time.
 func (x *slot) take(ctx context.Context) bool {
 	if x.lane.Late() {
 		return false
@@ -98,10 +94,8 @@ func (x *slot) accept(l look) {
 	x.device, x.reader, x.reading, x.err, x.summed = l.device, l.reader, l.reading, l.err, l.summed
 }
 
-// errUnlisted is the reason that is logged for a lost GPU.
 var errUnlisted = errors.New("driver does not list the GPU")
 
-// condition returns the current health of the GPU in a slot, with the reason.
 func (x *slot) condition() (source.Health, error) {
 	switch {
 	case x.lane.Busy():

@@ -41,11 +41,10 @@ type Source struct {
 	mu       sync.Mutex // permits one Read or Close at a time; guards the fields below
 	slots    []*slot
 	topology topology
-	// platforms contains the names of the partitions' platform devices at the last reading of the
-	// topology.
+	// platforms contains the names of the partitions' platform devices. It is read together with the topology.
 	platforms map[string]string
-	// files maps the name of a device node to its open files in all processes, as of the last
-	// reading of the topology. unread is set once some of the open files could not be listed.
+	// files contains the open files of device nodes, by name. It is read together with the topology. unread is set once
+	// some of the files could not be listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool
@@ -54,13 +53,11 @@ type Source struct {
 // New returns a source. It reads nothing before the first Read.
 func New(cfg Config) *Source { return &Source{cfg: cfg, ticked: make(chan struct{}, 1)} }
 
-// errLate is returned if no GPU responds in time.
 var errLate = errors.New("call timed out")
 
-// Read returns the current readings of all GPUs. It takes at most about [Config.CallTimeout]. It
-// returns an error if the driver is not loaded or if no GPU responds. If only some GPUs do not
-// respond, the report has no readings of these GPUs. GPUs that the driver no longer lists are not
-// among the report's devices.
+// Read returns the current readings of all GPUs. It takes at most about [Config.CallTimeout]. It returns an error if
+// the driver is not loaded or if no GPU responds. If a GPU does not respond, the report contains no reading of it. If
+// the driver no longer lists a GPU, it is not among the report's devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +87,6 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// refresh reads the topology again if it has changed or was read too long ago.
 func (s *Source) refresh() {
 	now := s.cfg.Now().Boot
 	t := s.topology
@@ -109,8 +105,7 @@ func (s *Source) refresh() {
 	}
 }
 
-// place assigns a slot and a position to each GPU, in the order of their card numbers. A slot
-// remains after its GPU was lost, because a call may be in flight and the GPU may return.
+// place keeps the slot of a lost GPU, because a call may be in flight and the GPU may return.
 func (s *Source) place(cards []card) {
 	for _, x := range s.slots {
 		x.present = false
@@ -141,8 +136,7 @@ func (s *Source) slotOf(address string) *slot {
 	return nil
 }
 
-// visit reads all GPUs concurrently and returns a report of the results that arrive before ctx
-// ends.
+// The report contains the results that arrive before ctx ends.
 func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	now := s.cfg.Now().Boot
 	answers, present := 0, 0
@@ -188,8 +182,7 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// driver returns the description of the driver. A driver that is part of the kernel has the version
-// of the kernel.
+// A driver that is part of the kernel has the version of the kernel.
 func (s *Source) driver() gpu.Driver {
 	version := readText(s.cfg.Sys, "module/amdgpu/version")
 	if version == "" {
@@ -198,8 +191,7 @@ func (s *Source) driver() gpu.Driver {
 	return gpu.Driver{Vendor: Vendor, Name: "amdgpu", Version: version}
 }
 
-// Close prevents further reads. It does not wait for calls in flight, because such a call only
-// keeps a file open.
+// Close prevents further reads. It does not wait for calls in flight, because they only keep a file open.
 func (s *Source) Close(time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

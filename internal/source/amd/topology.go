@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// topologyAge is the time after which the topology is read again even if amdkfd's generation_id is the same.
-// Partitions rarely change, and the generation_id counts their changes.
+// The topology is read again after topologyAge even if amdkfd's generation_id, which counts its changes, is the same.
 const topologyAge = 10 * time.Second
 
-// topology contains the nodes in amdkfd's topology, by the PCI address of their GPU.
+// topology contains the nodes by the PCI address of their GPU.
 type topology struct {
 	nodes      map[string][]node
 	generation string
@@ -31,7 +30,7 @@ type node struct {
 	xcc    int    // number of compute dies
 }
 
-// readTopology reads the topology. Without amdkfd the topology is empty.
+// Without amdkfd the topology is empty.
 func readTopology(sys string) topology {
 	t := topology{nodes: make(map[string][]node)}
 	root := filepath.Join(sys, "class/kfd/kfd/topology")
@@ -44,8 +43,7 @@ func readTopology(sys string) topology {
 		}
 		p := properties(readText(root, "nodes", e.Name(), "properties"))
 		location := p["location_id"]
-		// The highest bits, above the bus, device and function, contain the number of the
-		// partition.
+		// The highest bits, above the bus, device and function, contain the number of the partition.
 		n := node{id: id, number: int(location >> 28 & 0xf), xcc: int(min(p["num_xcc"], 64))}
 		if minor := p["drm_render_minor"]; minor > 0 {
 			n.minor = strconv.FormatUint(minor, 10)
@@ -59,8 +57,8 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// number numbers the partitions of a GPU in the order of their render nodes, unless the driver has
-// already numbered them.
+// number numbers the partitions of a GPU in the order of their render nodes, unless the driver has already numbered
+// them.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))
@@ -70,7 +68,6 @@ func number(nodes []node) {
 	}
 }
 
-// properties parses a file in which each line contains a name and a number.
 func properties(text string) map[string]uint64 {
 	p := make(map[string]uint64)
 	for line := range strings.Lines(text) {
@@ -82,8 +79,7 @@ func properties(text string) map[string]uint64 {
 	return p
 }
 
-// pciAddress formats a PCI address as the kernel does. location encodes the bus, the device and the
-// function.
+// pciAddress formats a PCI address as the kernel does. location encodes the bus, the device and the function.
 func pciAddress(domain, location uint64) string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", domain, location>>8&0xff, location>>3&0x1f, location&7)
 }

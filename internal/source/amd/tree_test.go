@@ -16,17 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// A tree is a directory with the files of the driver, and the configuration of the source that reads them.
+// A tree is a directory with the driver's files, and the configuration of the source that reads them.
 type tree struct {
 	t    testing.TB
 	root string
 	log  strings.Builder // log of the source
 	// generation counts the changes of amdkfd's topology.
 	generation int
-	// clients is set if the source reads DRM clients.
-	clients bool
-	// health is set if the source reads the health of GPUs.
-	health bool
+	clients    bool
+	health     bool
 	// tick is the usual interval between two readings, or 0.
 	tick time.Duration
 }
@@ -52,7 +50,6 @@ func (d *tree) unload() {
 	d.remove("sys/bus/pci/drivers")
 }
 
-// renumbered increases the generation of the topology.
 func (d *tree) renumbered() {
 	d.generation++
 	d.write("sys/class/kfd/kfd/topology/generation_id", fmt.Sprint(d.generation))
@@ -67,7 +64,7 @@ func (d *tree) mkdir(name string) {
 	}
 }
 
-// write replaces a file. As in sysfs, a reader sees the new content only when it opens the file again.
+// write replaces the file. As in sysfs, a reader sees the new content only when it opens the file again.
 func (d *tree) write(name, content string) {
 	d.t.Helper()
 	d.mkdir(filepath.Dir(name))
@@ -80,7 +77,7 @@ func (d *tree) write(name, content string) {
 	}
 }
 
-// optional writes a file, or removes it if the content is empty.
+// optional removes the file if the content is empty.
 func (d *tree) optional(name, content string) {
 	d.t.Helper()
 	if content == "" {
@@ -97,7 +94,6 @@ func (d *tree) remove(name string) {
 	}
 }
 
-// link creates a symbolic link to another path in the tree.
 func (d *tree) link(name, target string) {
 	d.t.Helper()
 	d.mkdir(filepath.Dir(name))
@@ -121,7 +117,6 @@ func (d *tree) hang(name string) {
 	d.t.Cleanup(func() { d.release(name, "") })
 }
 
-// release ends the hanging reads of a file, and replaces the file with a file that has the given content.
 func (d *tree) release(name, content string) {
 	info, err := os.Lstat(d.path(name))
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -141,10 +136,8 @@ func (d *tree) release(name, content string) {
 	}
 }
 
-// folder returns the path of a GPU's folder on the PCI bus.
 func folder(address string) string { return "sys/bus/pci/devices/" + address }
 
-// addCard creates a GPU as the card with the given number.
 func (d *tree) addCard(number int, address, uniqueID string) {
 	f := folder(address)
 	d.write(f+"/vendor", "0x1002")
@@ -155,15 +148,13 @@ func (d *tree) addCard(number int, address, uniqueID string) {
 	d.link(fmt.Sprintf("sys/class/drm/card%d/device", number), f)
 }
 
-// addNode creates a node in amdkfd's topology. The highest bits of the location contain the number
-// of a partition.
+// The highest bits of the location contain the number of a partition.
 func (d *tree) addNode(n int, gpuID string, location uint32, minor, xcc int) {
 	f := fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d", n)
 	d.write(f+"/gpu_id", gpuID)
 	d.write(f+"/properties", fmt.Sprintf("simd_count 304\nlocation_id %d\ndomain 0\ndrm_render_minor %d\nnum_xcc %d\n", location, minor, xcc))
 }
 
-// open returns a source that reads the tree.
 func (d *tree) open(now gpu.Clock) *amd.Source {
 	s := amd.New(amd.Config{
 		Sys: d.path("sys"), Proc: d.path("proc"), Clients: d.clients, Health: d.health, Tick: d.tick, CallTimeout: gputest.HangTimeout, Now: now,
@@ -179,7 +170,6 @@ func (d *tree) open(now gpu.Clock) *amd.Source {
 
 type blob []byte
 
-// newBlob returns a blob of a revision without values.
 func newBlob(format, content uint8, size int) blob {
 	b := make(blob, size)
 	for i := range b {

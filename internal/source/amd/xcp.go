@@ -15,8 +15,8 @@ import (
 // metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
-// The constants are the size of xcp_metrics in revision 1.0 and the offset of the dies' sums in
-// this file (struct amdgpu_partition_metrics_v1_0, gfx_busy_acc).
+// Size of xcp_metrics in revision 1.0, and offset of the activity sums (struct amdgpu_partition_metrics_v1_0,
+// gfx_busy_acc).
 const (
 	xcpSize = 488
 	xcpBusy = 168
@@ -25,8 +25,7 @@ const (
 // busySums contains the activity sum of each compute die in a partition.
 type busySums = [maxXCC]value
 
-// If gpu_metrics contains no activity sums of the partitions, readPartitions reads the sums from
-// the partitions' files.
+// readPartitions does nothing if gpu_metrics contains the activity sums of the partitions.
 func (r *reader) readPartitions(m *metrics) {
 	p := r.device.Partitions
 	if p == nil || m.busy != [maxPartitions]busySums{} {
@@ -43,7 +42,6 @@ func (r *reader) readPartitions(m *metrics) {
 	}
 }
 
-// partitionFolder returns the folder of a partition's device.
 func (r *reader) partitionFolder(i gpu.Partition) string {
 	if name := i.Devices[0].UUID; platformName.MatchString(name) {
 		return filepath.Join(r.cfg.Sys, "devices/platform", name)
@@ -51,7 +49,6 @@ func (r *reader) partitionFolder(i gpu.Partition) string {
 	return r.card.folder
 }
 
-// decodePartition decodes the content of an xcp_metrics file.
 func decodePartition(file []byte) (busy busySums, err error) {
 	if len(file) < headerSize {
 		return busy, fmt.Errorf("decode xcp_metrics: %d bytes", len(file))
