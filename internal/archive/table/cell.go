@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Cell is a value in a row, as a string or an integer. It needs no allocation. A time is an integer, in milliseconds
-// since the Unix epoch, and 0 if it is unknown. In a column of the type [OptionalInt], Known is set if the value is
-// known.
+// Cell is a value in a row, without an allocation. A time is in Int, in milliseconds since the Unix epoch, and 0 if it
+// is unknown. Known is used only for the type [OptionalInt].
 type Cell struct {
 	Text  string
 	Int   int64
 	Known bool
 }
 
-// Time returns the value of a time in UTC, or zero if it is unknown.
+// Time returns a time in UTC, or zero if it is unknown.
 func (c Cell) Time() time.Time {
 	if c.Int == 0 {
 		return time.Time{}
@@ -23,7 +22,7 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
-// Value converts the cell to a value of the given type, as it occurs in the rows of a [Table].
+// Value converts the cell to a value of the given type, as in the rows of a [Table].
 func (c Cell) Value(as Type) any {
 	switch as {
 	case Int:
@@ -48,7 +47,7 @@ func (t Table) Column(name string) (Column, error) {
 	return t.Columns[i], nil
 }
 
-// ParseCell parses a string from [Format].
+// ParseCell is the inverse of [Format].
 func (c Column) ParseCell(text string) (Cell, error) {
 	switch c.Type {
 	case Int:

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Entry is an entry in the chain of a cluster. The chain is an append-only log of hours. The last entry for an hour is
-// the valid one.
+// Entry is an entry in the hash chain of a cluster, which is an append-only log of filed hours. The last entry for an
+// hour is the valid one.
 type Entry struct {
 	Cluster string
 	// Hour is the start of the hour. In a [SumsEntry], it is the start of the month.
@@ -21,16 +21,15 @@ type Entry struct {
 	Kind     EntryKind
 	At       time.Time // time at which the entry was appended, in milliseconds
 	State    State     // state of the hour in the manifest
-	// Rows is the digest of the rows, and Manifest is the digest of the row in the manifest. See
-	// [EntryKind].
+	// Rows is the digest of the hour's rows, and Manifest is the digest of its row in the manifest. See [EntryKind].
 	Rows, Manifest string
-	// Previous is the hash of the previous entry; it is empty in the first entry. Hash is the hash of this entry.
+	// Previous is the hash of the previous entry, or empty in the first entry. Hash is the hash of this entry.
 	Previous, Hash string
 	// Key identifies the key that signed the entry. Key and Signature are empty in an unsigned entry.
 	Key, Signature string
 }
 
-// EntryKind states what an entry records.
+// EntryKind is the kind of change that an entry records.
 type EntryKind string
 
 // An entry has one of these kinds.
@@ -43,11 +42,11 @@ const (
 	// SumsEntry contains the digest of a month's rows in [MonthlyCharges], and the digest of the pruned hours of this
 	// month.
 	SumsEntry EntryKind = "sums"
-	// RenamedEntry records that the cluster of an hour, or of the sums of a month, was renamed.
+	// RenamedEntry records that the cluster of an hour, or of a monthly sum, was renamed.
 	RenamedEntry EntryKind = "renamed"
 )
 
-// Chain is the table of all chains. Rows are added, but never changed or deleted.
+// Chain is the table of all chains. Rows are added, and never changed or deleted.
 var Chain = func() Table {
 	t := build("chain", "an entry in the chain of a cluster. The chain is an append-only log of the cluster's hours, and only the last entry for an hour is valid", nil,
 		func(h *Hour) []Entry { return h.Entries }, chainFields...)
@@ -93,10 +92,10 @@ func (e *Entry) Digest() string {
 	return rowsDigest(Chain, EntryRows(signed))
 }
 
-// Chained contains the tables that the digests in a chain cover.
+// Chained contains the tables that [RowsDigest] covers.
 var Chained = append(slices.Clone(Data), Corrections)
 
-// RowsDigest returns the digest of an hour's rows in the tables [Chained]. The order of the rows does not matter.
+// RowsDigest returns the digest of an hour's rows in the tables [Chained], in any order.
 func RowsDigest(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Chained {
@@ -106,8 +105,8 @@ func RowsDigest(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ManifestDigest returns the digest of an hour in the manifest. It does not cover the state, because the state changes
-// when the hour is pruned.
+// ManifestDigest returns the digest of an hour's row in the manifest. It omits the state, which changes when the hour
+// is pruned.
 func ManifestDigest(row []any) string {
 	row = slices.Clone(row)
 	row[Hours.index("reason")] = FiledIn(row).Reason
@@ -130,8 +129,7 @@ func PrunedDigest(filed [][]any) string {
 	return rowsDigest(Hours, hours)
 }
 
-// AdoptedDigest returns the digest of an hour as the manifest contains it; see [DigestRows]. The order of the rows does
-// not matter.
+// AdoptedDigest returns the digest of an hour in the manifest (see [DigestRows]) from rows in any order.
 func AdoptedDigest(rows func(t Table) [][]any) string {
 	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
 }

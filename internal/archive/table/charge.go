@@ -82,27 +82,29 @@ var charge = []Field[Charge]{
 // chargeKey contains the columns that identify a charge of an hour.
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// ofCharge contains the columns of charges that readers can select. They include the cluster, the hour and the model.
+// ofCharge contains the columns of charges that readers can select.
 var ofCharge = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up. A sum omits unknown values, and is unknown if all values are unknown.
+// Amounts contains the columns that are added up, such as energy and times. A sum omits unknown values, and is unknown
+// if all values are unknown.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
-// ChargeField returns the column of charges with the given name. The name may be cluster, hour or model. It returns
-// false if there is no such column.
+// ChargeField returns the column of charges with the given name, or the column cluster, hour or model. It returns false
+// if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
-// Text returns a pointer to the text of a charge in a column.
+// Text returns a pointer to the string of a charge in a column.
 func (c *Charge) Text(column string) *string {
 	f, _ := ChargeField(column)
 	return f.Text(c)
 }
 
-// Charges contains a row for each GPU, hour, and pod, unit or reason. The rows of a GPU and hour add up to its energy.
+// Charges contains a row for each GPU, hour, and pod, unit or reason. The rows of a GPU and hour add up to the energy
+// of its board.
 var Charges = build("charges", "a part of the energy that one GPU used in one hour. The part is charged to a pod or to a unit outside pods, or is unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
@@ -111,21 +113,21 @@ var Corrections = build("corrections", "a difference from the charges that the a
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
 
-// Add adds the amounts of another charge.
+// Add adds the numbers of another charge.
 func (c *Charge) Add(d *Charge) {
 	for i := range Amounts {
 		Amounts[i].add(c, d, 1)
 	}
 }
 
-// Clear sets the amounts to 0, or to unknown where this is possible.
+// Clear sets all numbers to 0, or to unknown if they can be unknown.
 func (c *Charge) Clear() {
 	for i := range Amounts {
 		Amounts[i].clear(c)
 	}
 }
 
-// IsZero reports whether all amounts are 0 or unknown.
+// IsZero reports whether all numbers are 0 or unknown.
 func (c *Charge) IsZero() bool {
 	for i := range Amounts {
 		if n := Amounts[i].amount(c); n != nil && *n != 0 {
@@ -135,7 +137,6 @@ func (c *Charge) IsZero() bool {
 	return true
 }
 
-// key returns a charge with only the columns that identify it.
 func (c *Charge) key() (key Charge) {
 	for _, f := range charge {
 		if slices.Contains(chargeKey, f.Name) {
@@ -145,7 +146,6 @@ func (c *Charge) key() (key Charge) {
 	return key
 }
 
-// compare defines the order of the charges in an hour.
 func (c Charge) compare(d Charge) int {
 	return cmp.Or(
 		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
@@ -188,7 +188,7 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn converts a row of charges or corrections. It includes the team and the workload, because the correction of a
+// ChargeIn converts a row of charges or corrections. It keeps the team and the workload, because the correction of a
 // removed charge reduces their bill.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {

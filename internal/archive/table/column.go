@@ -30,10 +30,11 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether a later version added the column. In rows from earlier versions, it is empty, unknown or 0.
+// Added reports whether a later version added the column. In rows from earlier versions, the column is empty, unknown
+// or 0.
 func (c Column) Added() bool { return c.added }
 
-// Zero returns the value that an added column has in a row from an earlier version.
+// Zero returns the value of an added column in a row from an earlier version.
 func (c Column) Zero() any {
 	switch c.Type {
 	case Int:
@@ -46,7 +47,7 @@ func (c Column) Zero() any {
 	return ""
 }
 
-// Field is a column and the function that accesses its value in a row of T. Exactly one of the functions is set.
+// Field is a column with the function that accesses its value in a row of T. Exactly one of the functions is set.
 type Field[T any] struct {
 	Column
 	text     func(row *T) *string
@@ -57,7 +58,7 @@ type Field[T any] struct {
 	computed func(h *Hour, row *T) any
 
 	short bool // the text comes from a label and may be shortened, see [shorten]
-	// summed is the help text of the column in [MonthlyCharges]. It is empty if this table does not have the column.
+	// summed is the help text of the column in [MonthlyCharges], or empty if this table does not have the column.
 	summed string
 }
 
@@ -66,7 +67,7 @@ func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long returns a column for strings with another maximum length.
+// long returns a column for strings that are not shortened to [MaxText].
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }
@@ -79,7 +80,6 @@ func integer[T any](name, help string, of func(*T) *int64) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Int, Help: help}, number: of}
 }
 
-// optional returns a column for an integer that may be unknown.
 func optional[T any](name, help string, of func(*T) **int64) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: OptionalInt, Help: help}, optional: of}
 }
@@ -88,24 +88,22 @@ func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
 }
 
-// computed returns a column whose values are computed from the hour or from several values of a row. It cannot be read.
+// computed returns a column whose values are computed from the hour or from several values of a row. Rows cannot be
+// read from it.
 func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }
 
-// addedIn returns the column with the schema version that added it.
 func (f Field[T]) addedIn(version int) Field[T] {
 	f.since = version
 	return f
 }
 
-// inSums returns the column with a help text for [MonthlyCharges].
 func (f Field[T]) inSums(help string) Field[T] {
 	f.summed = help
 	return f
 }
 
-// value returns a value for [Table.Rows].
 func (f *Field[T]) value(h *Hour, row *T) any {
 	switch {
 	case f.short:
@@ -127,7 +125,7 @@ func (f *Field[T]) value(h *Hour, row *T) any {
 	return f.computed(h, row)
 }
 
-// set sets a value. It accepts the values of [Table.Rows], and nil for an unknown time.
+// set accepts the values of [Table.Rows], and nil for an unknown time.
 func (f *Field[T]) set(row *T, value any) {
 	switch {
 	case f.text != nil:
@@ -169,7 +167,6 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 // IsAmount reports whether sums add up the values of the column.
 func (c Column) IsAmount() bool { return c.Type == Int || c.Type == OptionalInt }
 
-// amount returns a number, or nil if it is unknown.
 func (f *Field[T]) amount(row *T) *int64 {
 	if f.optional != nil {
 		return *f.optional(row)
@@ -177,8 +174,7 @@ func (f *Field[T]) amount(row *T) *int64 {
 	return f.number(row)
 }
 
-// add adds a number, multiplied by a factor. Rows may share the pointer to an optional number, so the sum gets a new
-// pointer.
+// Rows may share the pointer to an optional number, so the sum gets a new pointer.
 func (f *Field[T]) add(to, row *T, factor int64) {
 	if f.optional == nil {
 		*f.number(to) += factor * *f.number(row)
@@ -195,7 +191,6 @@ func (f *Field[T]) add(to, row *T, factor int64) {
 	*f.optional(to) = &sum
 }
 
-// clear sets a number to 0, or to unknown if it may be unknown.
 func (f *Field[T]) clear(row *T) {
 	if f.optional != nil {
 		*f.optional(row) = nil
@@ -207,7 +202,7 @@ func (f *Field[T]) clear(row *T) {
 // Text returns a pointer to the string in a row. The column must contain strings.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Counts contains numbers by name. As text, it is a list of name=number with spaces in between.
+// Counts contains numbers by name. As text, it is a list of name=number, separated by spaces.
 type Counts map[string]int64
 
 func (c Counts) String() string {
@@ -218,7 +213,6 @@ func (c Counts) String() string {
 	return strings.Join(all, " ")
 }
 
-// parseCounts is the inverse of [Counts.String].
 func parseCounts(text string) Counts {
 	if text == "" {
 		return nil

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// dayHelp is the help text of the column day.
 const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
 // Days and GPUDays contain daily sums, so that queries about long periods read few rows. The daily sums always equal
-// the sums of the hours. Sinks without queries do not have these tables.
+// the sums of the hours. Only databases have these tables.
 var (
 	Days = Table{
 		Name: "days",
@@ -56,18 +55,18 @@ var (
 // Summaries contains the tables of daily sums.
 var Summaries = []Table{Days, GPUDays}
 
-// Of returns the names of columns with the given type.
+// Of returns the names of the columns with the given type.
 func (t Table) Of(kind Type) []string {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Type != kind })
 	return t.Names()
 }
 
-// ofType returns the columns with the given type, except the cluster.
+// ofType omits the cluster, which is the first column.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
 }
 
-// From returns the tables that are added up in a table of daily sums.
+// From returns the tables from which a table of daily sums is computed.
 func (t Table) From() []Table {
 	if t.Name == Days.Name {
 		return []Table{Charges, Corrections}
@@ -75,8 +74,7 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows converts rows of hours to rows of daily sums. Each sum adds up only one row, and its day is
-// empty.
+// DayRows converts the rows of hours to rows of daily sums, each from one row and with an empty day.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -95,7 +93,6 @@ func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	return days
 }
 
-// inDay converts a value to the value in a daily sum of only this row.
 func inDay(column string, from Table, hour time.Time, value any) any {
 	at, _ := value.(time.Time)
 	switch {

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// filedByColumn is the last column of events and snapshots.
 var filedByColumn = computed("filed_by", Text, "arrival if the event is filed in the hour of its arrival, because its time was more than 13 months old or more than a day ahead, or because its request contained events of too many months; otherwise empty", func(_ *Hour, e *Event) any { return filedBy(e) }).addedIn(5)
 
 // Events contains a row for each event of a pod or workload.
@@ -44,8 +43,8 @@ var Snapshots = build("snapshots", "one version of a GPU pod, without commands, 
 	filedByColumn,
 )
 
-// Appended contains the tables to which rows are only added. A row with an existing key is a duplicate. The first
-// columns of these tables are cluster, hour, at and id.
+// Appended contains the tables to which rows are only added. A row whose key is already in the table is a duplicate.
+// The first columns of these tables are cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
 // IsAppended reports whether the table is one of [Appended].
@@ -56,19 +55,18 @@ func (t Table) IsAppended() bool {
 // Event is an event and the hour in which it is filed.
 type Event struct {
 	event.Event
-	// Hour is the hour of the event, or of its arrival.
 	Hour time.Time
-	// ByArrival is set if Hour is the hour of the arrival.
+	// ByArrival is set if Hour is the hour of the event's arrival, not of the event.
 	ByArrival bool
 }
 
 const (
-	// maxMonths limits the age of an event, in months. maxAhead limits how far the time of an event is ahead of the
-	// receiver's clock.
+	// maxMonths limits the age of an event, in months. maxAhead limits the difference to a time after the receiver's
+	// clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths limits the months in a request, in addition to the month of its arrival and the previous one. Each
-	// month may need a new database partition or a new folder.
+	// maxNewMonths limits the months in a request, in addition to the current and the previous month. Each month may
+	// need a new database partition or a new folder.
 	maxNewMonths = 2
 )
 
@@ -108,13 +106,12 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// Every sink can store times in this range. Other times are replaced by the unknown time.
+// Every sink can store times in this range. Other times count as unknown.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)
 )
 
-// filedBy returns the value of the column filed_by for an event.
 func filedBy(e *Event) string {
 	if e.ByArrival {
 		return "arrival"

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that EventRows returns only the events or only the snapshots, depending on the table. It also
-// checks that events with rejected times are marked.
+// EventRows must return only the events or only the snapshots, depending on the table. Events with rejected times must
+// be marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
@@ -68,8 +68,8 @@ func TestNewMonths(t *testing.T) {
 	}
 }
 
-// TestCheckCluster checks that long names of clusters are rejected. A name is escaped and becomes the name of a folder
-// after "cluster=", so the file system limits its length.
+// A name of a cluster is escaped and becomes the name of a folder after "cluster=", so the file system limits its
+// length.
 func TestCheckCluster(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

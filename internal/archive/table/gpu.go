@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// GPU describes a GPU in an hour: its place, its health and the energy of its board. Unknown strings are empty.
+// GPU contains the place, the health and the energy of a GPU in one hour. Unknown strings are empty.
 type GPU struct {
 	// Cluster and Hour are empty in an [Hour].
 	Cluster                                                                                string
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // name of the machine at its provider
-	// First and Last are the times of the first and the last scrape of the placement. They are zero if it was not
+	// First and Last are the times of the first and the last scrape of the GPU in this place, or zero if it was not
 	// scraped. Scrapes is the number of scrapes.
 	First, Last time.Time
 	Scrapes     int64
@@ -22,29 +22,26 @@ type GPU struct {
 	EnergySource, EnergyScope string
 	XIDs                      Counts // number of XID errors by code
 	Losses, EnergyResets      int64
-	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of each kind
-	// of error.
+	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of
+	// correctable and uncorrectable errors.
 	RemappedCorrectable, RemappedUncorrectable int64
 	// Uncounted is an upper bound of the energy that Energy omits. Estimated is the part of Energy that was divided by
 	// an estimated idle power. Both are in mJ.
 	Uncounted, Estimated int64
-	// The errors below are nil if the record does not contain them: the GPU does not report them, or an earlier
-	// exporter did not record them. Corrected and uncorrected memory errors occur in DRAM (the memory of the GPU) or in
-	// SRAM (its caches and registers).
+	// The values below are nil if the GPU does not report them, or if an earlier exporter did not record them. Memory
+	// errors occur in DRAM (the memory of the GPU) or in SRAM (its caches and registers).
 	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
-	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
+	// LifetimeUncorrectable counts uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64
 	RetiredPages          *int64
 	// LowMemoryBanks is the number of memory banks with few or no spare rows.
 	LowMemoryBanks            *int64
 	PCIeReplays, NVLinkErrors *int64
 	Thermal, PowerBrake       *int64 // time with reduced clocks, in ms
-	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and empty if this
-	// is unknown.
+	// RecoveryAction is the action that the driver requires, "none", or empty if it is unknown.
 	RecoveryAction string
 }
 
-// place contains columns for the place of a GPU. health contains columns for its energy and health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),
@@ -73,7 +70,7 @@ var (
 		integer("uncounted_mj", "upper bound of the energy that was lost by resets, rejected readings and gaps", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
 		integer("estimated_mj", "part of the energy that was divided among several owners based on an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
 	}
-	// ErrorFields contains the columns for the errors of a board.
+	// ErrorFields contains the columns for the errors of a GPU.
 	ErrorFields = []Field[GPU]{
 		optional("dram_correctable", "correctable errors in the GPU's memory", func(g *GPU) **int64 { return &g.DRAMCorrectable }).addedIn(18),
 		optional("dram_uncorrectable", "uncorrectable errors in the GPU's memory", func(g *GPU) **int64 { return &g.DRAMUncorrectable }).addedIn(18),
@@ -90,11 +87,12 @@ var (
 	}
 )
 
-// IsLevel reports whether a column of ErrorFields is a level, which comes from the last scrape. All others are counts.
+// IsLevel reports whether a column of ErrorFields contains the value of the last scrape. All other columns count the
+// errors of one hour.
 func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
 
-// AddErrors adds the errors of a later hour. It adds up counts. It keeps the highest value of a level, and the last
-// action. A number is unknown if it is unknown in both hours.
+// AddErrors adds the errors of a later hour. It adds up counts, and keeps the highest value of the other numbers, and
+// the last action. A number is unknown if it is unknown in both hours.
 func (g *GPU) AddErrors(later *GPU) {
 	for _, f := range ErrorFields {
 		if f.optional == nil {
@@ -133,14 +131,14 @@ var (
 	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
-// GPUField returns the column of GPUs with the given name. It returns false if there is none.
+// GPUField returns the column of GPUs with the given name, or false if there is none.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.
 var GPUHours = build("gpu_hours", "one GPU in one hour: its place, the energy of its board, and its health", []string{"node", "uuid"},
 	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health, ErrorFields)...)
 
-// NodesIn returns the nodes in rows of gpu_hours, sorted.
+// NodesIn returns the sorted nodes in rows of gpu_hours.
 func NodesIn(rows [][]any) (nodes []string) {
 	for _, row := range rows {
 		nodes = append(nodes, GPUHours.value(row, "node").(string))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hour contains the use of a cluster in an hour, and the state in which the hour is filed.
+// Hour contains the rows of one hour and one cluster, and the state in which they are filed.
 type Hour struct {
 	Cluster   string
 	Start     time.Time
@@ -14,23 +14,21 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
-	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty if no series of
-	// the cluster names pods.
+	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty if the cluster
+	// has no series that name pods.
 	UnknownPods []PodID
 	// Dropped is the number of GPU scrapes that were omitted because of an implausible value.
 	Dropped int
-	// Refused is set by [Hour.Refuse].
 	Refused bool
 
 	Filed
-	// State is the state in which the hour was filed.
 	State State
 	// SilentNodes is the number of nodes without samples, even of failed scrapes. ExplainedNodes is the number of these
 	// nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections contains the differences from the filed charges. It is set if the month is closed.
+	// Corrections contains the differences from the filed charges, if the month is closed.
 	Corrections []Charge
-	// Kept is set for a correction. It contains the numbers of rows that are not replaced.
+	// Kept is set for a correction, which does not replace these rows.
 	Kept *Kept
 	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event
@@ -41,14 +39,13 @@ type Hour struct {
 // Kept contains the numbers of rows in gpu_hours and in charges that an earlier revision of a corrected hour filed.
 type Kept struct{ GPUs, Charges int64 }
 
-// Keep returns a corrected hour. Its numbers of rows come from an earlier row of the manifest.
+// Keep returns a corrected hour with the numbers of rows from its earlier row of the manifest.
 func (h *Hour) Keep(row []any) *Hour {
 	corrected := *h
 	corrected.Kept = &Kept{Hours.value(row, "gpus").(int64), Hours.value(row, "charges").(int64)}
 	return &corrected
 }
 
-// rows returns how many rows the hour has in gpu_hours and in charges.
 func (h *Hour) rows() Kept {
 	if h.Kept != nil {
 		return *h.Kept
@@ -56,7 +53,7 @@ func (h *Hour) rows() Kept {
 	return Kept{int64(len(h.GPUs)), int64(len(h.Charges))}
 }
 
-// Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
+// Filed identifies the rows of an hour in a sink. It is zero if the hour is not filed.
 type Filed struct {
 	Revision int64  // revision of the hour, starting at 1
 	Digest   string // SHA-256 of the rows
@@ -75,7 +72,7 @@ const (
 	Pruned    State = "pruned"    // the rows of the hour have been deleted
 )
 
-// Join adds rows of the same hour for other GPUs.
+// Join adds the rows of other GPUs for the same hour.
 func (h *Hour) Join(parts ...*Hour) {
 	for _, part := range parts {
 		h.GPUs = append(h.GPUs, part.GPUs...)
@@ -86,7 +83,7 @@ func (h *Hour) Join(parts ...*Hour) {
 	slices.SortFunc(h.Charges, Charge.compare)
 }
 
-// Refuse removes all amounts. Places, health and owners do not depend on the amounts, and remain.
+// Refuse removes energy and times, and keeps places, health and owners, which do not depend on the energy.
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {
@@ -100,7 +97,7 @@ func (h *Hour) Refuse() {
 	}
 }
 
-// Hours is the manifest. It contains a row for each completely filed hour.
+// Hours is the manifest, with a row for each completely filed hour.
 var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
@@ -134,7 +131,7 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
-// EarlierReason is shown as the reason for gaps in hours of earlier versions. These versions recorded no reason.
+// EarlierReason is the reason for gaps in hours of earlier versions, which recorded no reason.
 const EarlierReason = "filed by an earlier version"
 
 // FiledIn converts a row of the manifest to a [Filed].

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AppendJSON appends a row as a line of JSON. The object contains the name of the table, the revision of the hour (0 if
-// the row has none), and the columns. Unknown times and integers are null.
+// AppendJSON appends a row as a line of JSON. The object contains the name of the table, the revision of the hour
+// (unless it is 0), and the columns. Unknown times and integers are null.
 func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 	b = append(b, '{')
 	b = appendField(b, "table", t.Name)

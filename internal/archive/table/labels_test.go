@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLabels checks that LabelIn finds the value of each label in the text of all labels.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	tests := map[string]struct {

@@ -13,7 +13,6 @@ const monthlySince = 8
 
 const hoursColumn = "hours"
 
-// summed contains the columns of charges that are also in [MonthlyCharges], with help texts for this table.
 var summed = func() (all []Field[Charge]) {
 	for _, f := range charge {
 		if f.summed != "" {
@@ -24,11 +23,11 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
-// Summed returns the columns of charges that are the last columns of [MonthlyCharges]. Strings are copied, and integers
-// are added up.
+// Summed returns the columns of charges that [MonthlyCharges] also contains. Strings are copied, and integers are added
+// up.
 func Summed() []Column { return columnsOf(summed, monthlySince) }
 
-// monthly contains the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
+// The hour of a monthly sum is the start of its month.
 var monthly = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("month", "start of the month in UTC", func(c *Charge) *time.Time { return &c.Hour }),
@@ -36,8 +35,8 @@ var monthly = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, summed...)
 
-// MonthlyCharges contains sums of the charges and corrections of pruned hours. They have no pods and GPUs. Hours that
-// were filed later are in separate rows, so readers add up rows that differ only in the column hours.
+// MonthlyCharges contains sums of the charges and corrections of pruned hours, without pods and GPUs. Hours that were
+// filed after a pruning are in separate rows, so readers add up rows that differ only in the column hours.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "the sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
@@ -55,10 +54,9 @@ func Month(at time.Time) time.Time {
 // Day returns the start of the day in UTC.
 func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// maxHours is the number of hours in the longest month.
 const maxHours = 31 * 24
 
-// HoursText formats hours of a month for [MonthlyCharges].
+// HoursText formats hours of a month for [MonthlyCharges], such as 0-9,12-719.
 func HoursText(month time.Time, hours []time.Time) string {
 	var numbers []int
 	for _, hour := range hours {
@@ -82,7 +80,7 @@ func HoursText(month time.Time, hours []time.Time) string {
 	return strings.Join(texts, ",")
 }
 
-// ParseHours parses a string that [HoursText] returned.
+// ParseHours is the inverse of [HoursText].
 func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -34,8 +34,8 @@ func TestHoursText(t *testing.T) {
 	}
 }
 
-// FuzzParseHours checks that the hours in an accepted text are in the month and in ascending order. Formatting and
-// parsing these hours again must return the same hours.
+// The hours in an accepted text must be in the month and in ascending order. Formatting and parsing these hours again
+// must return the same hours.
 func FuzzParseHours(f *testing.F) {
 	for _, text := range []string{"0-743", "3-5,7,743", "0,2,4", "00-007"} {
 		f.Add(text)

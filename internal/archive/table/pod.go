@@ -1,6 +1,6 @@
 package table
 
-// Pod is a pod that requested GPUs. It includes the controller of the pod, and the workload at the root of its owners.
+// Pod is a pod that requested GPUs, with its controller (owner) and the workload at the root of its owner chain.
 type Pod struct {
 	Namespace, Pod, PodUID, Node            string
 	OwnerKind, OwnerName                    string

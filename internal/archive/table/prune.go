@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// ErrPruned means that an hour cannot be filed because it was pruned.
+// ErrPruned means that an hour cannot be filed because its rows were pruned.
 var ErrPruned = errors.New("the hour is pruned")
 
 // Deletable contains the tables in which pruning deletes rows.
 var Deletable = slices.Concat(Data, []Table{Corrections}, Appended)
 
-// ClusterMonth identifies a month of a cluster.
+// ClusterMonth is a month of a cluster.
 type ClusterMonth struct {
 	Cluster string
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map. The oldest month is first.
+// ByMonth returns the keys of a map, ordered by month and cluster.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
 	})
 }
 
-// Deleted describes pruned rows of a cluster in a table.
+// Deleted contains the extent of the pruned rows of one cluster in one table.
 type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // number of rows in a database
@@ -37,7 +37,7 @@ type Deleted struct {
 	First, Last time.Time
 }
 
-// Add adds other pruned rows of the same cluster and table.
+// Add adds pruned rows of the same cluster and table.
 func (d *Deleted) Add(other Deleted) {
 	d.Rows, d.Files, d.Bytes = d.Rows+other.Rows, d.Files+other.Files, d.Bytes+other.Bytes
 	if d.First.IsZero() || other.First.Before(d.First) {
@@ -48,15 +48,15 @@ func (d *Deleted) Add(other Deleted) {
 	}
 }
 
-// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps, because the state then no
-// longer shows the gaps.
+// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps, which the new state no
+// longer shows.
 func SetPruned(row []any) {
 	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges, but the manifest counts some. Such charges were removed by hand and
-// cannot be added up. charged is the number of rows that the hour has in charges.
+// Unsummed reports whether an hour has no charges although the manifest counts some. An administrator has then removed
+// the charges, so they cannot be added up. charged is the number of charges that the table contains for the hour.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sorting contains the columns by which the rows of an hour are sorted before their digest is computed.
+// Before the digest of an hour is computed, its rows are sorted by the columns in sorting.
 var sorting = map[string][]string{
 	GPUHours.Name:  {"node", "uuid"},
 	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
@@ -15,7 +15,6 @@ var sorting = map[string][]string{
 	Workloads.Name: {"uid"},
 }
 
-// inOrder sorts the rows of an hour for the digest.
 func inOrder(t Table, rows [][]any) [][]any {
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b []any) int {
 		for _, name := range sorting[t.Name] {
@@ -27,7 +26,7 @@ func inOrder(t Table, rows [][]any) [][]any {
 	})
 }
 
-// Renamed returns rows in which the cluster is replaced.
+// Renamed returns the rows with another cluster.
 func Renamed(rows [][]any, cluster string) [][]any {
 	all := make([][]any, len(rows))
 	for i, row := range rows {
@@ -37,9 +36,9 @@ func Renamed(rows [][]any, cluster string) [][]any {
 	return all
 }
 
-// RenamedHour returns the row of an hour in the manifest with the cluster and the digest replaced. The function data
-// returns the rows of the hour in each table of [Data], in any order. If the hour was corrected or pruned, its
-// digest does not match the rows. In this case the digest is not changed.
+// RenamedHour returns the row of an hour in the manifest with another cluster and the matching digest. data returns the
+// rows of the hour in each table of [Data], in any order. The digest of a corrected or pruned hour does not match these
+// rows, and is kept.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {

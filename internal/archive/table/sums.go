@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sums adds up the charges and corrections of a month for one cluster.
+// Sums adds up the charges and corrections of one cluster in one month.
 type Sums struct {
 	cluster string
 	month   time.Time
@@ -43,7 +43,7 @@ func (s *Sums) Add(t Table, row []any) {
 	s.sums[key].Add(&c)
 }
 
-// Rows returns the sums as rows of [MonthlyCharges], with the hours that they include.
+// Rows returns the sums as rows of [MonthlyCharges]. hours are the hours in these sums.
 func (s *Sums) Rows(hours []time.Time) (rows [][]any) {
 	text := HoursText(s.month, hours)
 	for _, c := range s.all {

@@ -1,4 +1,4 @@
-// Package table declares the rows and the tables of the archive. They are the same in every sink. Each column is
+// Package table declares the tables of the archive and their rows, which are the same in every sink. Each column is
 // declared once, with its name, its type, its help text and a pointer to its value. All code that writes, reads and
 // adds up rows iterates over the columns.
 package table
@@ -21,7 +21,7 @@ type Table struct {
 	Columns []Column
 	// Key contains the columns that identify a row.
 	Key []string
-	// Rows returns the rows of an hour, sorted. Values are string, int64 or time.Time. An unknown value of the type
+	// Rows returns the sorted rows of an hour. Values are string, int64 or time.Time. An unknown value of the type
 	// [OptionalInt] is nil.
 	Rows func(h *Hour) [][]any
 }
@@ -31,7 +31,7 @@ const (
 	hourHelp    = "start of the hour"
 )
 
-// build returns a table. Its columns and its key begin with the cluster and the hour.
+// build puts the cluster and the hour first, in the columns and in the key.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, fields ...Field[T]) Table {
 	fields = append([]Field[T]{
 		computed("cluster", Text, clusterHelp, func(h *Hour, _ *T) any { return h.Cluster }),
@@ -52,7 +52,7 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, fields 
 	return t
 }
 
-// columnsOf returns the columns of fields. A column is marked as added if a schema version after since added it.
+// columnsOf marks a column as added if a schema version after since added it.
 func columnsOf[T any](fields []Field[T], since int) []Column {
 	all := make([]Column, len(fields))
 	for i, f := range fields {
@@ -62,7 +62,6 @@ func columnsOf[T any](fields []Field[T], since int) []Column {
 	return all
 }
 
-// named returns the field with the given name.
 func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	i := slices.IndexFunc(fields, func(f Field[T]) bool { return f.Name == name })
 	if i < 0 {
@@ -71,7 +70,7 @@ func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	return fields[i], true
 }
 
-// Data contains the tables that hold the data of an hour.
+// Data contains the tables whose rows are replaced when an hour is filed again.
 var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
 // All contains all tables of the archive.
@@ -86,7 +85,7 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Only returns a table with only the given columns.
+// Only returns the table with only the given columns.
 func (t Table) Only(names []string) Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
 	return t
@@ -94,12 +93,12 @@ func (t Table) Only(names []string) Table {
 
 func (t Table) value(row []any, column string) any { return row[t.index(column)] }
 
-// index returns the index of a column, or -1 if the table has no such column.
+// index returns -1 if the table has no such column.
 func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// Digest returns the SHA-256 of the rows of an hour. It depends only on the data, and not on the sink.
+// Digest returns the SHA-256 of the rows of an hour. It is the same in every sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
 // DigestRows returns the digest of the rows in all tables [Data]. Empty columns that later versions added do not change

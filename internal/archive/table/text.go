@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the maximum length of a label's value in bytes, in all programs of gpuledger. It is longer than any name
-// in Kubernetes. Every database can index names of this length.
+// MaxText is the maximum length of a label's value in bytes, in all programs of gpuledger. It exceeds all names in
+// Kubernetes, and every database can index names of this length.
 const MaxText = 256
 
 // shorten returns a string that every sink can store. It truncates long strings, and replaces zero bytes and invalid

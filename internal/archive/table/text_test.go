@@ -8,14 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// nodeIn files a GPU in a node with the given name, and returns the filed name.
 func nodeIn(name string) string {
 	rows := table.GPUHours.Rows(&table.Hour{GPUs: []table.GPU{{Node: name}}})
 	return rows[0][2].(string)
 }
 
-// TestLongTexts checks that strings up to the limit are filed unchanged. Longer strings must be marked and remain
-// distinct.
+// Strings up to the limit must be filed unchanged. Longer strings must be marked and remain distinct.
 func TestLongTexts(t *testing.T) {
 	longest := strings.Repeat("é", table.MaxText/2)
 	for _, name := range []string{"", "n", longest, "zażółć 🎲", "a~b"} {
@@ -32,8 +30,8 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// FuzzTexts checks that every string is filed as valid UTF-8 without zero bytes and within the limit. Filing the result
-// again must not change it.
+// Every string must be filed as valid UTF-8, without zero bytes and within the limit. Filing the result again must not
+// change it.
 func FuzzTexts(f *testing.F) {
 	f.Add("n")
 	f.Add(strings.Repeat("\xff", 300))
