@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In each of the tables [table.Appended], the key consists of the cluster, the hour and the id.
+// These are indexes of columns in the tables [table.Appended]. The cluster, the hour and the id are the key.
 const (
 	hourColumn = 1
 	idColumn   = 3
 )
 
-// Append adds rows to one of the tables [table.Appended]. It skips rows whose keys the table already contains.
+// Append adds rows to one of the tables [table.Appended]. It skips rows whose keys are already in the table.
 func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) error {
 	var months []time.Time
 	for _, row := range rows {
@@ -25,7 +25,7 @@ func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) err
 	if err := d.createPartitions(ctx, months, of); err != nil {
 		return err
 	}
-	// The rows are sorted. Otherwise two programs that add the same keys in different orders could deadlock.
+	// Without an order, two programs that add the same keys could deadlock.
 	slices.SortFunc(rows, func(a, b []any) int {
 		return cmp.Or(a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
 	})

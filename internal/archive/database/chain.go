@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SignWith sets the key that signs the chain. Without a key there is no chain.
+// SignWith sets the key that signs the chain. Without a key, no chain is kept.
 func (d *Database) SignWith(s *chain.Signer) { d.signer = s }
 
-// Head returns the last entry in the chain of a cluster. If the chain is empty, it returns the zero entry.
+// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
 func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ? and sequence = (select max(sequence) from {chain} where cluster = ?)", cluster, cluster))
 	if err != nil || len(rows) == 0 {
@@ -22,7 +22,7 @@ func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) 
 	return table.EntryIn(rows[0]), nil
 }
 
-// chains reports whether the cluster has a chain. It returns an error if there is a chain but no key.
+// chains reports whether entries must be appended. It returns an error if there is a chain but no key.
 func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) {
 	if t.signer != nil {
 		return true, nil
@@ -34,8 +34,8 @@ func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) 
 	return false, err
 }
 
-// link appends entries to the chain of a cluster. Programs that append to the same chain wait for each other. The first
-// call also appends entries for hours that are already filed.
+// Programs that call link for the same chain wait for each other. The first call also appends entries for hours that
+// are already filed.
 func (t *transaction) link(ctx context.Context, cluster string, entries ...table.Entry) error {
 	if on, err := t.chains(ctx, cluster); err != nil || !on {
 		return err
@@ -60,7 +60,7 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the filed hours of a cluster. It omits hours with an entry in except.
+// adopt returns entries for the filed hours of a cluster, except the hours with an entry in except.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {
@@ -74,20 +74,18 @@ func (t *transaction) adopt(ctx context.Context, cluster string, except []table.
 	return chain.Adopt(cluster, filed, chained{ctx, t.session, cluster})
 }
 
-// chained reads the rows of a cluster for its chain.
+// chained gives [chain.Archive] access to one cluster.
 type chained struct {
 	ctx     context.Context
 	session session
 	cluster string
 }
 
-// Rows implements [chain.Archive].
 func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns the rows of a cluster in a table, from one time up to, but not including, another. A zero time means
-// no limit.
+// between returns the rows from from, and before until. A zero time means no limit.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)
 	if !from.IsZero() {
@@ -96,7 +94,7 @@ func (s session) between(ctx context.Context, t table.Table, cluster string, fro
 	return s.rows(ctx, t, where)
 }
 
-// linkHour appends the entry for an hour that was filed in the given tables.
+// filed contains the tables whose rows of the hour were replaced.
 func (t *transaction) linkHour(ctx context.Context, h *table.Hour, filed []table.Table) error {
 	if on, err := t.chains(ctx, h.Cluster); err != nil || !on {
 		return err
@@ -148,7 +146,6 @@ func (r *Reader) Entries(ctx context.Context, cluster string) ([]table.Entry, er
 	return r.entries(ctx, cluster, SQL(""))
 }
 
-// entries returns the entries of a cluster that meet a condition, sorted by sequence number.
 func (s session) entries(ctx context.Context, cluster string, and *Statement) (all []table.Entry, err error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ?", cluster).Join(and).Add(" order by sequence"))
 	for _, row := range rows {

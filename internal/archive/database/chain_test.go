@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawSQLite reads and changes the tables in a file without this package.
+// rawSQLite reads and changes a file without the code of this package.
 type rawSQLite struct {
 	*testing.T
 	path string
@@ -43,7 +43,6 @@ func (r rawSQLite) Replace(of table.Table, rows [][]string) {
 	check(r.T, tx.Commit())
 }
 
-// TestSQLiteChain runs the acceptance test for chains.
 func TestSQLiteChain(t *testing.T) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		path := t.TempDir() + "/archive.db"
@@ -58,7 +57,7 @@ func TestSQLiteChain(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainConcurrent checks the chain in a file to which several programs write at the same time.
+// Several programs write to the file of TestSQLiteChainConcurrent at the same time.
 func TestSQLiteChainConcurrent(t *testing.T) {
 	path := t.TempDir() + "/archive.db"
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return openSQLite(t, path) }, func() chain.Source {
@@ -69,8 +68,8 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainDays checks that a changed daily sum is found, although no entry contains daily sums. Statements for
-// long periods read the daily sums instead of the hours. The changes do not affect the totals of the day.
+// No entry of the chain contains daily sums, but statements for long periods read them. A changed daily sum must be
+// found even if the total of the day is unchanged.
 func TestSQLiteChainDays(t *testing.T) {
 	for _, change := range []string{
 		"",

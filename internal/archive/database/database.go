@@ -19,15 +19,15 @@ type Reader struct {
 	db *sql.DB
 }
 
-// Database is an open database of the archive.
+// Database reads and writes the tables.
 type Database struct {
 	Reader
-	creates *bool         // whether the role can create partitions; nil until this is known
-	signer  *chain.Signer // nil if there is no chain
+	creates *bool         // whether the role can create partitions; nil until it is needed
+	signer  *chain.Signer // nil if no chain is kept
 }
 
-// Open connects to the database, and creates or updates the tables. The password comes from the password file or, if
-// there is none, from the URL.
+// Open connects to the database, and creates or updates the tables. The password file has precedence over a password in
+// the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database
 	return opened, nil
 }
 
-// OpenReader connects to the database to read from it.
+// OpenReader connects to a database for reading.
 func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Reader, error) {
 	connector, err := d.connector(url, passwordFile, read)
 	if err != nil {
@@ -65,7 +65,6 @@ func (d *Dialect) reader(db *sql.DB) Reader {
 // Close closes the connections.
 func (r *Reader) Close() error { return r.db.Close() }
 
-// anHour is the condition for the rows of an hour.
 func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
@@ -79,8 +78,7 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster. It considers the hours from one time up to,
-// but not including, another.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins at or after from, and before until.
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -92,7 +90,7 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, err
 }
 
-// Clusters returns the first and last hour that are filed for each cluster since a moment.
+// Clusters returns the first and last filed hour of each cluster since a time.
 func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	spans := make(map[string]table.Span)
 	text := SQL("select cluster, min(hour), max(hour) from {hours} where hour >= ? group by cluster", since)
@@ -103,7 +101,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except those of the given clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -118,7 +116,7 @@ func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Tim
 	return found, err
 }
 
-// Charges returns the charges and the corrections that are filed for an hour.
+// Charges returns the filed charges of an hour and their corrections.
 func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	for _, of := range []table.Table{table.Charges, table.Corrections} {
 		rows, err := d.rows(ctx, of, anHour(cluster, hour))
@@ -132,8 +130,7 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 	return charges, nil
 }
 
-// Replace files an hour in place of its earlier rows. It removes the corrections of the hour, because the new charges
-// contain them.
+// Replace replaces the rows of an hour. It deletes the corrections of the hour, because the new charges contain them.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, append(slices.Clone(table.Data), table.Corrections)...)
 }
@@ -143,7 +140,7 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }
 
-// file replaces the rows of an hour in the given tables and in the manifest. Then it updates the sums of the day.
+// file replaces the rows of an hour in the given tables and in the manifest, and then updates the sums of the day.
 // Programs that file hours of the same day wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
@@ -175,8 +172,7 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 	}, lockOf(h.Cluster, h.Start))
 }
 
-// replace replaces the rows of an hour in a table, and returns the number of replaced rows. The
-// corrections of a corrected hour are kept.
+// replace keeps earlier corrections if the hour is corrected. It returns the number of deleted rows.
 func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) (deleted int64, err error) {
 	if of.Name != table.Corrections.Name || h.State != table.Corrected {
 		deleted, err = t.change(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start)))

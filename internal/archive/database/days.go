@@ -10,10 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sumHour updates the sums of a day after one of its hours was filed. Adding up a day costs as much
-// as filing some hours. Most hours are new and are the latest hour of their day, so their sums are
-// added as separate rows. After the last hour of a day, and after every change of an hour, the
-// whole day is added up again.
+// sumHour updates the daily sums after an hour was filed. Adding up a whole day costs as much as filing some hours.
+// Most hours are new, and the latest hour of their day, so their sums are added as separate rows. After the last hour
+// of a day, and after every change of an hour, the whole day is added up again.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -27,7 +26,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the sums of a cluster for a range of days. The range excludes its end.
+// sumDays replaces the sums of a cluster for the days from from, and before until.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
@@ -38,7 +37,7 @@ func (t *transaction) sumDays(ctx context.Context, cluster string, from, until t
 	return t.addSums(ctx, SQL(" where cluster = ? and hour >= ? and hour < ?", cluster, from, until))
 }
 
-// addSums inserts the sums of the hours that meet a condition.
+// The statement hours selects the hours that addSums adds up.
 func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	for _, of := range table.Summaries {
 		if err := t.exec(ctx, t.dialect.sum(of, hours)); err != nil {
@@ -48,7 +47,6 @@ func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	return nil
 }
 
-// sum returns a statement that inserts the daily sums of some hours. A condition selects the hours.
 func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	insert := SQL("insert into {" + of.Name + "} (" + strings.Join(of.Names(), ", ") + ")\n")
 	if of.Name == table.Days.Name {
@@ -57,7 +55,6 @@ func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	return insert.Join(d.sumPlaces(where))
 }
 
-// sumCharges returns a query for rows of [table.Days]. A condition selects the hours that it sums up.
 func (d *Dialect) sumCharges(where *Statement) *Statement {
 	texts := table.Days.Of(table.Text) // the cluster is the first key
 	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
@@ -79,8 +76,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		Add("\n) as billed group by " + strings.Join(group, ", "))
 }
 
-// sumPlaces returns a query for rows of [table.GPUDays]. A condition selects the hours that it sums up. A row ends when
-// the GPU moves to another place or is missing in the next hour.
+// sumPlaces returns a query for rows of [table.GPUDays]. A row ends when the GPU moves to another node or slot, or is
+// missing in the next hour.
 func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	places := table.GPUDays.Of(table.Text)[1:]
 	var same, values []string
@@ -103,7 +100,7 @@ func (d *Dialect) sumPlaces(where *Statement) *Statement {
 		Add("\n) as runs group by uuid, run, scraped, cluster, " + day)
 }
 
-// fill returns a script that fills empty tables of daily sums.
+// fill returns a script that fills the tables of daily sums if they are empty.
 func (d *Dialect) fill() string {
 	b := strings.Builder{}
 	for _, of := range table.Summaries {
@@ -118,8 +115,8 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up a day again if its sums differ from its hours. Such a difference arises if a version without daily
-// sums files an hour, or if an administrator deletes one.
+// repair adds up a day again if its sums differ from its hours. They differ after a version without daily sums filed an
+// hour, or an administrator deleted one.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays checks that the daily sums equal the sums of the hours after random changes, and that the views, which read
-// the daily sums, return the same rows as the earlier views, which read the hours.
+// After random changes, the daily sums must equal the sums of the hours. The views, which read the daily sums, must
+// return the same rows as the earlier views, which read the hours.
 func TestDays(t *testing.T) {
 	text, err := os.ReadFile("testdata/views_of_hours.sql")
 	check(t, err)
@@ -43,8 +43,8 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// TestRepair checks that a program that opens a database adds up the days in which another program has filed or deleted
-// hours, and all days of a database without daily sums.
+// A program that opens a database must add up the days in which another program filed or deleted hours, and all days of
+// a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 36 { // these hours end at the end of a day
@@ -77,7 +77,7 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// TestUncounted checks that an hour is added up only once if its row in the manifest was deleted and the hour is filed
+// The row of an hour in the manifest is deleted, and the hour is filed again. Its energy must be counted once.
 // again.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
@@ -92,9 +92,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, although
-// the numbers in the manifest differ from the rows of a corrected hour. It must find a correction that is missing from
-// a daily sum.
+// The manifest counts a corrected hour differently than its rows. A program that opens a database must not add up such
+// days again, but must find a correction that is missing from a daily sum.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {
@@ -127,10 +126,9 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, d.Close())
 }
 
-// firstVersion is the change of a database back to its first version, which has no daily sums.
+// firstVersion names the case in which a database is changed back to its first schema, which has no daily sums.
 const firstVersion = "a return to the first version"
 
-// inFirstVersion copies a database into a file with the first version of the schema.
 func inFirstVersion(t *testing.T, path string) string {
 	old := filepath.Join(t.TempDir(), "old.db")
 	tables, err := os.ReadFile("migrations/sqlite/001_tables.sql")

@@ -21,14 +21,14 @@ import (
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
 // The tables have no partitions. Months may be filed in any order, but MySQL can add partitions only in chronological
-// order, and each new partition alters the table. The primary key keeps the rows of a cluster and hour together.
+// order, and each new partition alters the table. The primary key keeps the rows of an hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
 	value:     asIs[any],
-	// "Insert ignore" truncates strings that are too long, but strings of events are never too long. "On duplicate key
-	// update" would require the update privilege.
+	// "Insert ignore" truncates long strings, but the strings of events are never too long. "On duplicate key update"
+	// would require the update privilege.
 	skip:      insertion{into: "insert ignore into"},
 	numbered:  true,
 	maxValues: 32_000, // the limit is 65,535
@@ -51,8 +51,8 @@ var MySQL = &Dialect{
 	command:    "schema mysql",
 }
 
-// addMySQL returns a prepared statement, because MySQL has no "add column if not exists". The statement adds all
-// columns if the last one is missing.
+// addMySQL uses a prepared statement, because MySQL has no "add column if not exists". The statement adds all columns
+// if the last column is missing.
 func addMySQL(name, space, columns string) string {
 	last, _, _ := strings.Cut(columns[strings.LastIndex(columns, addMissing)+len(addMissing):], " ")
 	return strings.NewReplacer("{table}", name, "{column}", last, "{change}", "alter table "+name+space+strings.ReplaceAll(columns, addMissing, "add column ")).Replace(`
@@ -65,8 +65,8 @@ deallocate prepare change_{table};
 `)
 }
 
-// badText is the error for a string that the character set of its column cannot represent. The SQLSTATE of this error
-// is not specific.
+// badText is the error number for a string that the character set of its column cannot represent. The SQLSTATE of this
+// error is not specific.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -77,9 +77,8 @@ func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) 
 	return mysql.NewConnector(config)
 }
 
-// parseMySQL returns the driver's configuration for a URL such as
-// mysql://archive@db.example.com:3306/gpuledger?tls=true. The driver documents the parameters of the URL. Errors
-// contain no secrets.
+// parseMySQL accepts URLs such as mysql://archive@db.example.com:3306/gpuledger?tls=true, with the parameters of the
+// driver. Errors contain no secrets.
 func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
@@ -134,13 +133,12 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	return nil
 }
 
-// unlockMySQL releases a lock. The server would otherwise release the lock only at the end of the connection.
+// Without unlockMySQL, the server would release the lock only at the end of the connection.
 func unlockMySQL(ctx context.Context, t *transaction, of lock) error {
 	_, err := t.conn.ExecContext(ctx, "do release_lock("+lockKey+")", nameMySQL(of))
 	return err
 }
 
-// nameMySQL returns the name of a lock.
 func nameMySQL(of lock) string {
 	if of == (lock{}) {
 		return "schema"

@@ -11,7 +11,6 @@ import (
 
 var check = fatal.If
 
-// TestParseMySQL checks the configuration of the driver for each URL.
 func TestParseMySQL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	check(t, os.WriteFile(file, []byte("s3cret?/\n"), 0o600))
@@ -34,7 +33,7 @@ func TestParseMySQL(t *testing.T) {
 	}
 }
 
-// TestParseMySQLErrors checks that errors about invalid URLs do not contain the password.
+// Errors about invalid URLs must not contain the password.
 func TestParseMySQLErrors(t *testing.T) {
 	for _, url := range []string{
 		"", "archive:s3cret@tcp(db)/assets", "postgres://archive:s3cret@db/assets", "mysql://archive:s3cret@db", "mysql://archive:s3cret@db:port/assets",

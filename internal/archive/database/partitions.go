@@ -9,17 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// partitioned contains the large tables, which have a partition for each month.
+// The large tables have a partition for each month.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths limits the months for which one call creates partitions. An event can belong to any month, but the time
-// to plan a query grows with the number of partitions. Rows of other months are in the default partition.
+// maxNewMonths limits the months for which one call creates partitions. Events can belong to any month, but the time to
+// plan a query grows with the number of partitions. Rows of other months stay in the default partition.
 const maxNewMonths = 2
 
-// partition is the partition of a table for a month. The statement create creates it.
 type partition struct{ name, create string }
 
-// partitions returns the partitions of tables for a month.
 func partitions(month time.Time, tables ...table.Table) (all []partition) {
 	for _, t := range tables {
 		p := fmt.Sprintf("%s.%s_%s", schemaName, t.Name, month.Format("2006_01"))
@@ -28,10 +26,10 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 	return all
 }
 
-// createPartition returns a statement that creates a partition unless it exists. PostgreSQL rejects a new partition if
-// the default partition contains rows of the same month, so the statement moves these rows. It locks the table, because
-// a query that was planned before the partition existed would not see the moved rows. It looks up the name in the
-// catalogue, because a session may cache a failed to_regclass lookup.
+// createPartition returns a statement that creates a missing partition. PostgreSQL rejects a new partition if the
+// default partition contains rows of the same month, so the statement moves these rows. It locks the table, because a
+// query that was planned before would not see the moved rows. It looks up the name in the catalogue, because a session
+// may cache a failed to_regclass lookup.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
@@ -81,7 +79,6 @@ func (d *Database) createOne(ctx context.Context, p partition) error {
 	}, lock{})
 }
 
-// mayCreate reports whether the role may create and drop partitions.
 func (d *Database) mayCreate(ctx context.Context) (bool, error) {
 	if d.creates == nil {
 		may, err := d.holds(ctx, "has_schema_privilege('gpuledger', 'create') and pg_has_role((select relowner from pg_class where oid = to_regclass('gpuledger.charges')), 'usage')")
@@ -93,7 +90,6 @@ func (d *Database) mayCreate(ctx context.Context) (bool, error) {
 	return *d.creates, nil
 }
 
-// holds reports whether an SQL condition is true.
 func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	found, err := s.value(ctx, SQL("select case when "+condition+" then 1 else 0 end"), table.Int)
 	return found.Int == 1, err
@@ -121,7 +117,6 @@ func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.T
 	}
 }
 
-// partitionNames returns the names of all partitions.
 func (d *Database) partitionNames(ctx context.Context) (names []string, err error) {
 	text := SQL(`select 'gpuledger.' || relname from pg_inherits join pg_class on pg_class.oid = inhrelid
 		where relnamespace = to_regnamespace('gpuledger') and relkind = 'r' order by 1`)
@@ -132,7 +127,6 @@ func (d *Database) partitionNames(ctx context.Context) (names []string, err erro
 	return names, err
 }
 
-// dropPartitions drops the empty partitions for months before a moment.
 func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -159,8 +153,7 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// dropIfEmpty drops a partition without rows. It locks the table before the partition, in the same
-// order as queries.
+// dropIfEmpty locks the table before the partition, in the same order as queries.
 func (d *Database) dropIfEmpty(ctx context.Context, parent, name string) error {
 	used := "exists (select from " + name + ")"
 	if has, err := d.holds(ctx, used); err != nil || has {

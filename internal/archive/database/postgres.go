@@ -19,10 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// schemaName is the name of the schema in PostgreSQL.
 const schemaName = "gpuledger"
 
-// Postgres is the dialect of PostgreSQL. The tables are in the schema gpuledger.
+// Postgres is the dialect of PostgreSQL.
 var Postgres = &Dialect{
 	Name:        "postgres",
 	connector:   connectPostgres,
@@ -54,8 +53,8 @@ var Postgres = &Dialect{
 	command:    "schema",
 }
 
-// connectPostgres returns a connector for a URL of libpq. The variables of libpq, such as PGPASSWORD and PGPASSFILE,
-// supply values that the URL omits.
+// connectPostgres accepts a URL of libpq. The variables of libpq, such as PGPASSWORD and PGPASSFILE, supply values that
+// the URL omits.
 func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	config, err := parsePostgres(url)
 	if err != nil {
@@ -69,8 +68,7 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	return hidingConnector{stdlib.GetConnector(*config), url, config.Host}, nil
 }
 
-// parsePostgres returns the configuration of the driver for a URL. It replaces errors of the driver, because they
-// contain the URL with its secrets.
+// parsePostgres replaces the errors of the driver, because they contain the URL with its secrets.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
@@ -94,13 +92,12 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
 }
 
-// hidingConnector connects to a host. Its errors contain no secrets from the URL.
+// The errors of hidingConnector contain no secrets from the URL.
 type hidingConnector struct {
 	driver.Connector
 	url, host string
 }
 
-// Connect implements [driver.Connector].
 func (c hidingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err == nil || !strings.Contains(c.url, "://") {
@@ -123,7 +120,7 @@ func lockPostgres(ctx context.Context, t *transaction, of lock) error {
 	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.day.Unix()))
 }
 
-// valuePostgres removes zero bytes from strings.
+// valuePostgres removes zero bytes from strings, which PostgreSQL rejects.
 func valuePostgres(value any) any {
 	if text, ok := value.(string); ok {
 		return strings.ReplaceAll(text, "\x00", "")
@@ -138,8 +135,8 @@ func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]
 	})
 }
 
-// createSchema creates the schema if it is missing. It first checks this, because "create schema if not exists" always
-// requires the right to create a schema.
+// createSchema checks first whether the schema exists, because "create schema if not exists" always requires the right
+// to create a schema.
 const createSchema = `do $$ begin
   if to_regnamespace('` + schemaName + `') is null then
     create schema ` + schemaName + `;
@@ -152,7 +149,7 @@ func viewsPostgres(text string) string {
 	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
 }
 
-// fillDaysPostgres needs little memory, even for years of data.
+// fillDaysPostgres adds up one day at a time, because this needs little memory even for years of data.
 func fillDaysPostgres(name string, sum func(where string) string) string {
 	return `do $$ declare start timestamptz; begin
   if not exists (select from ` + name + `) then

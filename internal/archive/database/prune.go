@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows and the events of the hours before a moment, which must be the start of a month. It keeps the
-// monthly sums of these hours, and their rows in the manifest. Each month of a cluster is pruned in its own
-// transaction. Prune calls done with the deleted rows of each table and month. A dry run only calls done.
+// Prune deletes the rows and the events before a time, which must be the start of a month. It keeps the rows of the
+// manifest, and adds the deleted charges to the monthly sums. Each month of a cluster has its own transaction. Prune
+// calls done with the deleted rows of each table and month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable returns how many rows can be pruned, by cluster and month. In the manifest it counts only hours that are not
+// prunable counts the rows that can be pruned, by cluster and month. Of the manifest, it counts only hours that are not
 // pruned.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
@@ -65,12 +65,10 @@ func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.Cl
 	return found, nil
 }
 
-// in returns the condition that selects the rows of a month.
 func in(m table.ClusterMonth) *Statement {
 	return SQL(" where cluster = ? and hour >= ? and hour < ?", m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
 }
 
-// locksOf returns the locks for the days of a month.
 func locksOf(m table.ClusterMonth) (all []lock) {
 	for day := m.Month; day.Before(m.Month.AddDate(0, 1, 0)); day = day.AddDate(0, 0, 1) {
 		all = append(all, lock{m.Cluster, day})
@@ -78,7 +76,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// prune prunes a month of a cluster. Programs that file hours of this month wait.
+// Programs that file hours of the same month wait for prune.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {
@@ -108,7 +106,7 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.link(ctx, m.Cluster, sums)
 }
 
-// unpruned returns the rows of the manifest for a month that are not pruned. It sets their state to pruned.
+// unpruned returns the rows of the manifest that are not yet pruned, with their state set to pruned.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {
@@ -117,7 +115,6 @@ func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]a
 	return filed, err
 }
 
-// hoursIn returns the hours of rows of the manifest.
 func hoursIn(filed [][]any) (hours []time.Time) {
 	for _, row := range filed {
 		hours = append(hours, row[hourColumn].(time.Time))
@@ -125,8 +122,7 @@ func hoursIn(filed [][]any) (hours []time.Time) {
 	return hours
 }
 
-// addMonthly inserts the sums of the charges and corrections of a month. It omits hours that have no charges and
-// corrections.
+// addMonthly omits hours whose charges were removed by hand.
 func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
 	charged := make(map[time.Time]int64)
 	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// RenameCluster changes the name of a cluster in all its rows. It returns the number of renamed hours. Each day has its
-// own transaction, so the call can be repeated after a failure.
+// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. Each day has
+// its own transaction, so the call can be repeated after a failure.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// At the end, the sums are renamed, and the events of hours that are not filed.
+	// The sums, and the events of hours that are not filed, come last.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	})
 }
 
-// renameSums renames the monthly sums of a cluster. It appends entries about this to the chains of both names.
+// renameSums renames the monthly sums, and records this in the chains of both names.
 func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	entries, err := t.entries(ctx, from, SQL(" and kind = ?", string(table.SumsEntry)))
 	if err != nil {
@@ -82,7 +82,6 @@ func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// linkBoth appends entries to the chains of two names. It does nothing if there are no entries.
 func (t *transaction) linkBoth(ctx context.Context, from, to string, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil
@@ -93,7 +92,7 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 	return t.link(ctx, to, renamed...)
 }
 
-// renameDay renames the given hours of a day. Programs that file these hours wait.
+// Programs that file the same hours wait for renameDay.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
@@ -120,7 +119,7 @@ func (t *transaction) renameDay(ctx context.Context, from, to string, hours []ti
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// renameHour renames an hour. last is the last entry of the hour in the chain.
+// last is the last entry of the hour in the chain.
 func (t *transaction) renameHour(ctx context.Context, from, to string, last table.Entry, hour time.Time) (moves []chain.Move, err error) {
 	data := make(map[string][][]any)
 	for _, of := range append(slices.Clone(table.Chained), table.Hours) {
@@ -143,8 +142,8 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, last tabl
 	return moves, t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows renames the rows that meet a condition. It inserts new rows and deletes the old ones, because the role may
-// have no update privilege. If both clusters contain an event with the same key, it keeps one of them.
+// renameRows inserts new rows and deletes the old rows, because the role may have no update privilege. If both clusters
+// contain an event with the same key, it keeps one of them.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// views contains the statements that create the views, in the MySQL dialect. The statements can be executed repeatedly.
+// views creates the views, in the MySQL dialect. The statements can be executed repeatedly.
 //
 //go:embed views.sql
 var views string
 
-// dateOf matches the date of a time in the views. jsonValue and jsonPart match two functions of MySQL that other
-// dialects do not have: jsonValue returns a JSON value as text, and jsonPart returns it as JSON.
+// dateOf matches the date of a time in the views. jsonValue and jsonPart match two functions that only MySQL has: they
+// return a JSON value as text and as JSON.
 var (
 	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
@@ -30,13 +30,13 @@ var (
 //go:embed migrations
 var files embed.FS
 
-// Migration updates the schema to a version. Its statements can be executed repeatedly.
+// Migration updates the schema to a version. It can be executed repeatedly.
 type Migration struct {
 	Version int
 	SQL     string
 }
 
-// Migrations returns the migrations of the schema.
+// Migrations returns the migrations of the schema, in order.
 func (d *Dialect) Migrations() ([]Migration, error) {
 	all, err := load(files, "migrations/"+d.Name)
 	for i := range all {
@@ -45,13 +45,12 @@ func (d *Dialect) Migrations() ([]Migration, error) {
 	return all, err
 }
 
-// addMissing precedes each column in a statement that adds columns.
+// In the migrations of all dialects, addMissing precedes each column that is added.
 const addMissing = "add column if not exists "
 
-// addition matches a statement that adds missing columns. The files of all dialects use this notation.
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add returns the statements of the dialect for an addition. Each table may need several statements.
+// add translates an addition. A table may need several statements.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder
@@ -61,8 +60,7 @@ func (d *Dialect) add(statement string) string {
 	return b.String()
 }
 
-// load returns the migrations in a folder with files such as 001_tables.sql, sorted by number. The numbers must begin
-// with 1 and have no gaps.
+// load reads files such as 001_tables.sql. The numbers must begin with 1 and have no gaps.
 func load(files fs.FS, folder string) ([]Migration, error) {
 	names, err := fs.Glob(files, folder+"/*.sql")
 	if err != nil {
@@ -82,7 +80,6 @@ func load(files fs.FS, folder string) ([]Migration, error) {
 	return all, nil
 }
 
-// join returns a script of migrations and further statements.
 func join(migrations []Migration, statements string) string {
 	var b strings.Builder
 	for _, m := range migrations {
@@ -102,15 +99,15 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements that run migrations, fill the daily sums and create the views. It sets the version
-// last, so that an interrupted script is run again.
+// script runs migrations, fills the daily sums and creates the views. It sets the version last, so that an interrupted
+// script is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
 }
 
 // Schema returns a script that creates or updates the tables. If the dialect has partitions, the script creates them
-// for the months in a range. The script can be run repeatedly.
+// for the months from from, and before until. The script can be run repeatedly.
 func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	migrations, err := d.Migrations()
 	if err != nil {
@@ -119,7 +116,7 @@ func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	return d.print(d.script(migrations), from, until), nil
 }
 
-// migrate runs the missing migrations. A role that may not change tables can use a schema of the current version.
+// A role that may not change tables can use a schema of the current version.
 func (d *Database) migrate(ctx context.Context) error {
 	migrations, err := d.dialect.Migrations()
 	if err != nil {
@@ -148,7 +145,6 @@ func (d *Database) migrate(ctx context.Context) error {
 	return nil
 }
 
-// checkVersion returns an error if the schema of a database is newer than the program.
 func checkVersion(found, latest int) error {
 	if found > latest {
 		return fmt.Errorf("the schema has version %d, this program supports %d: install a newer gpuledger-archive", found, latest)
@@ -156,7 +152,7 @@ func checkVersion(found, latest int) error {
 	return nil
 }
 
-// version returns the version of the schema, or 0 if there are no tables.
+// version returns 0 if there are no tables.
 func (s session) version(ctx context.Context) (int, error) {
 	if known, err := s.Columns(ctx); err != nil || !known["schema_version.version"] {
 		return 0, err

@@ -19,7 +19,6 @@ var (
 	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?: after \w+)?(?:,?\n|$)`)
 )
 
-// columns returns the columns and types that the migrations create in each table.
 func columns(t *testing.T, migrations []Migration, err error) map[string][]string {
 	t.Helper()
 	check(t, err)
@@ -46,7 +45,6 @@ func columns(t *testing.T, migrations []Migration, err error) map[string][]strin
 	return all
 }
 
-// TestColumns checks that the migrations create the columns of all tables, in the right order and with the right types.
 func TestColumns(t *testing.T) {
 	postgresMigrations, postgresErr := Postgres.Migrations()
 	mysqlMigrations, mysqlErr := MySQL.Migrations()
@@ -92,12 +90,11 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// short reports whether the strings of a column in a table's key have at most 255 bytes.
+// In a table for which short returns true, strings in the key have at most 255 bytes.
 func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }
 
-// TestLoad checks the order of the migrations, and the error if a migration is missing.
 func TestLoad(t *testing.T) {
 	files := fstest.MapFS{"m/002_b.sql": {Data: []byte("b;\n")}, "m/001_a.sql": {Data: []byte("-- A.\na;\na2;\n")}}
 	got, err := load(files, "m")
@@ -113,7 +110,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestAddition checks how each dialect translates the notation with which migrations add columns to several tables.
 func TestAddition(t *testing.T) {
 	for d, want := range map[*Dialect]string{
 		Postgres: "alter table a\n  add column if not exists x text,\n  add column if not exists y int;\nalter table b\n  add column if not exists x text,\n  add column if not exists y int;\n",

@@ -27,7 +27,7 @@ func (s session) exec(ctx context.Context, of *Statement) error {
 	return err
 }
 
-// change runs a statement, and returns the number of rows that it changed.
+// change returns the number of rows that a statement changed.
 func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	result, err := s.on.ExecContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
@@ -36,8 +36,7 @@ func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Rows calls the function each for every row of a query until each returns false. types lists the types of
-// the columns.
+// Rows calls each for every row of a query, until each returns false. types contains the types of the columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
 	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
@@ -68,10 +67,8 @@ func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, ea
 	return rows.Err()
 }
 
-// optional scans an integer that may be null into a cell.
 type optional struct{ to *table.Cell }
 
-// Scan implements [sql.Scanner].
 func (o optional) Scan(value any) error {
 	var n sql.NullInt64
 	err := n.Scan(value)
@@ -79,10 +76,8 @@ func (o optional) Scan(value any) error {
 	return err
 }
 
-// moment scans a time into a cell. Null means that the time is unknown.
 type moment struct{ to *table.Cell }
 
-// Scan implements [sql.Scanner].
 func (m moment) Scan(value any) error {
 	m.to.Int = 0
 	switch at := value.(type) {
@@ -103,7 +98,7 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// Columns returns the columns of all tables in the database, as table.column. Tables from an earlier version have fewer
+// Columns returns the names of all columns in the database, as table.column. Tables from an earlier version have fewer
 // columns.
 func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	all := make(map[string]bool)
@@ -114,13 +109,12 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the first value of a query with one column. If there are no rows, it returns zero.
+// value returns the first value of a query with one column, or zero if there are no rows.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err
 }
 
-// rows returns rows of a table, with values of the types in [table.Table].
 func (s session) rows(ctx context.Context, of table.Table, where *Statement) (all [][]any, err error) {
 	types := make([]table.Type, len(of.Columns))
 	for i, c := range of.Columns {
@@ -138,7 +132,6 @@ func (s session) rows(ctx context.Context, of table.Table, where *Statement) (al
 	return all, err
 }
 
-// transaction is a running transaction with its locks.
 type transaction struct {
 	session
 	conn   *sql.Conn
@@ -146,18 +139,17 @@ type transaction struct {
 	locks  []lock // locks that the transaction holds
 }
 
-// lock waits for a lock, which is held until the end of the transaction.
+// The lock is held until the end of the transaction.
 func (t *transaction) lock(ctx context.Context, of lock) error {
 	t.locks = append(t.locks, of)
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts limits how often a transaction is run. It is run again if the database rolls it back in favour of another
-// one.
+// attempts limits the attempts to run a transaction that the database rolls back in favour of another one.
 const attempts = 5
 
-// transaction runs a function in a transaction that holds locks. Other programs that need one of these locks wait.
-// Transactions for different days can deadlock. The database then rolls back one of them, which is run again.
+// Other programs that need one of the locks wait for the transaction. Transactions for different days can deadlock; the
+// database then rolls back one of them, which is run again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -167,7 +159,6 @@ func (d *Database) transaction(ctx context.Context, do func(*transaction) error,
 	return err
 }
 
-// attempt runs a function once in a transaction.
 func (d *Database) attempt(ctx context.Context, do func(*transaction) error, locks ...lock) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
@@ -195,7 +186,7 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 	return tx.Commit()
 }
 
-// unlock releases all locks. It ignores errors, because the server releases the locks when the connection is closed.
+// unlock ignores errors, because the server releases the locks when the connection is closed.
 func (t *transaction) unlock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -204,7 +195,6 @@ func (t *transaction) unlock(ctx context.Context) {
 	}
 }
 
-// insert inserts rows.
 func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) error {
 	if t.dialect.copyRows == nil {
 		return t.insertWith(ctx, insertion{into: "insert into"}, of, rows)
@@ -215,7 +205,7 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows with insert statements. If the dialect requires it, it numbers the rows.
+// insertWith inserts rows with insert statements, not with a copy.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"
@@ -239,7 +229,6 @@ func (t *transaction) insertWith(ctx context.Context, with insertion, of table.T
 	return nil
 }
 
-// rejected marks an error as permanent if the database rejects the values.
 func (t *transaction) rejected(err error) error {
 	return permanent.If(err != nil && t.dialect.rejects(err), err)
 }

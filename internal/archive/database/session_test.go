@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestUnlock checks that the locks of a failed transaction are released after its rollback.
+// The locks of a failed transaction must be released after its rollback.
 func TestUnlock(t *testing.T) {
 	var ended error
 	dialect := *SQLite
@@ -31,8 +31,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestDeadlock checks that a transaction that the database has rolled back runs again, at most a few times, without the
-// changes of its earlier runs. It must not run again after any other error.
+// A transaction that the database has rolled back must run again, at most a few times, without the changes of its
+// earlier runs. It must not run again after any other error.
 func TestDeadlock(t *testing.T) {
 	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
 	for _, test := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SQLite is the dialect of SQLite. An address is the path of a file. Times are strings in the format [table.Format]. A
+// SQLite is the dialect of SQLite. Its URL is the path of a file. Times are strings in the format [table.Format]. A
 // transaction locks the whole file, so days need no locks.
 var SQLite = &Dialect{
 	Name:      "sqlite",
@@ -30,8 +30,8 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The driver needs time that grows with the square of the number of values. The maximum is therefore far below
-	// SQLite's limit of 32,766.
+	// The time of the driver grows with the square of the number of values, so the maximum is far below SQLite's limit
+	// of 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
 	lock:      func(context.Context, *transaction, lock) error { return nil },
@@ -49,14 +49,13 @@ var SQLite = &Dialect{
 	command:    "schema sqlite",
 }
 
-// sqliteFile connects to a file.
 type sqliteFile struct {
 	name string
 	as   access
 }
 
-// Connect implements [driver.Connector]. The files -wal and -shm are kept after the last writer has closed the
-// database, because a reader that may not create files cannot open the database without them.
+// Connect keeps the files -wal and -shm after the last writer has closed the database, because a reader that may not
+// create files cannot open the database without them.
 func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := f.open(ctx)
 	if err != nil || f.as == read {
@@ -68,8 +67,8 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open opens the file. It tries again after a failure, because two programs that create the file at the same time do
-// not wait for each other, even with a busy timeout.
+// open repeats a failed attempt, because two programs that create the file at the same time do not wait for each other,
+// even with a busy timeout.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
 		conn, err := f.Driver().Open(f.name)
@@ -84,11 +83,10 @@ func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
-// Driver implements [driver.Connector].
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// connectSQLite creates the file unless it exists, because the driver does not report why it cannot open a file. While
-// a program writes, readers see the last committed transaction. Writers wait for each other.
+// connectSQLite creates a missing file, because the driver does not report why it cannot open a file. While a program
+// writes, readers see the last committed transaction. Writers wait for each other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
 	flags := os.O_RDWR | os.O_CREATE
@@ -106,7 +104,7 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// SQLite needs other forms of these parts of the views. It cannot replace a view and has no type for times.
+// SQLite needs other forms of these parts of the views: it cannot replace a view and has no type for times.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

@@ -23,7 +23,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// openSQLite opens a file as the program does.
 func openSQLite(t *testing.T, path string) *database.Database {
 	t.Helper()
 	d, err := database.SQLite.Open(t.Context(), path, "")
@@ -32,14 +31,14 @@ func openSQLite(t *testing.T, path string) *database.Database {
 	return d
 }
 
-// fresh opens a new file, whose name contains characters with a meaning in URLs.
+// The file name in fresh contains characters with a meaning in URLs.
 func fresh(t *testing.T) (*database.Database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")
 	return openSQLite(t, path), path
 }
 
-// lines returns the values that a query reads from the file, without using this package.
+// lines reads the file without the code of this package.
 func lines(t *testing.T, path, query string) (all [][]string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
@@ -71,21 +70,18 @@ func lines(t *testing.T, path, query string) (all [][]string) {
 
 var check = fatal.If
 
-// tablesOf returns a function that reads the rows of a table from a file, for the acceptance tests.
 func tablesOf(t *testing.T, path string) sinktest.Rows {
 	return func(of table.Table) [][]string {
 		return lines(t, path, "select "+strings.Join(of.Names(), ", ")+" from "+of.Name)
 	}
 }
 
-// opened returns a sink for a new file, and a function that reads the rows of its tables.
 func opened[S any](t *testing.T) (S, sinktest.Rows) {
 	t.Helper()
 	d, path := fresh(t)
 	return any(d).(S), tablesOf(t, path)
 }
 
-// TestSQLite runs the acceptance tests for sinks.
 func TestSQLite(t *testing.T) {
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink {
 		d, _ := fresh(t)
@@ -96,7 +92,7 @@ func TestSQLite(t *testing.T) {
 	t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened[sinktest.Renamer]) })
 }
 
-// TestSQLiteLarge files an hour with more values than one SQLite statement can contain.
+// The hour has more values than one SQLite statement can contain.
 func TestSQLiteLarge(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -111,7 +107,7 @@ func TestSQLiteLarge(t *testing.T) {
 	}
 }
 
-// TestSQLiteConcurrent checks that programs that file the same hours in one file wait for each other.
+// Programs that file the same hours in one file must wait for each other.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
 	failed := make(chan error)
@@ -138,7 +134,7 @@ func TestSQLiteConcurrent(t *testing.T) {
 	}
 }
 
-// TestSQLiteCreate checks that programs that create a file at the same time wait for each other.
+// Programs that create a file at the same time must wait for each other.
 func TestSQLiteCreate(t *testing.T) {
 	for range 20 {
 		path, failed := filepath.Join(t.TempDir(), "archive.db"), make(chan error)
@@ -159,8 +155,7 @@ func TestSQLiteCreate(t *testing.T) {
 	}
 }
 
-// TestSQLiteOtherUser checks that a user without the right to write to the folder can read a file while no other
-// program has it open.
+// A user who may not write to the folder must be able to read a file that no other program has open.
 func TestSQLiteOtherUser(t *testing.T) {
 	d, path := fresh(t)
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
@@ -193,7 +188,6 @@ func TestSQLiteOtherUser(t *testing.T) {
 	}
 }
 
-// TestSQLiteViews checks the rows of the views for two hours with events, and after a silent hour was filed.
 func TestSQLiteViews(t *testing.T) {
 	d, path := fresh(t)
 	older := sinktest.Hour(sinktest.Noon, 7)
@@ -243,8 +237,6 @@ func TestSQLiteViews(t *testing.T) {
 	}
 }
 
-// TestSQLiteErrors checks that readers cannot write, that they return an error if the file is missing, and that a
-// rejected row is a permanent error.
 func TestSQLiteErrors(t *testing.T) {
 	d, path := fresh(t)
 	if _, err := database.SQLite.OpenReader(t.Context(), path+"x", ""); err == nil || !strings.Contains(err.Error(), "no such file") {

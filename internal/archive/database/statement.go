@@ -19,7 +19,7 @@ type Statement struct {
 // SQL returns a statement with the given text and values.
 func SQL(text string, values ...any) *Statement { return new(Statement).Add(text, values...) }
 
-// Add adds text with its values, and returns the statement.
+// Add appends text with its values to the statement.
 func (s *Statement) Add(text string, values ...any) *Statement {
 	for _, value := range values {
 		before, after, _ := strings.Cut(text, "?")
@@ -31,7 +31,7 @@ func (s *Statement) Add(text string, values ...any) *Statement {
 	return s
 }
 
-// Join adds another statement, and returns the statement.
+// Join appends another statement to the statement.
 func (s *Statement) Join(other *Statement) *Statement {
 	s.text.WriteString(other.text.String())
 	s.values = append(s.values, other.values...)
@@ -56,7 +56,6 @@ func list(value any) (all []any) {
 
 func parameters(n int) string { return strings.Join(slices.Repeat([]string{"?"}, n), ", ") }
 
-// text returns the SQL text in a dialect.
 func (d *Dialect) text(s *Statement) string {
 	parts := strings.Split(strings.NewReplacer("{", d.schema, "}", "").Replace(s.text.String()), "?")
 	var b strings.Builder
@@ -85,7 +84,7 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the rows of a table have numbers. Tables with short keys need none.
+// isNumbered reports whether the primary key of a table contains a row number. Tables with short keys need none.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

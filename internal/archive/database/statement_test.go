@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStatement checks a statement with lists, one of which is empty, in each dialect.
 func TestStatement(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := SQL("select node from {gpu_hours} where cluster = ? and hour in (?)", "east", []time.Time{noon, noon.Add(time.Hour)}).
