@@ -50,10 +50,9 @@ type parser struct {
 	isPod func(segment string, above []string) bool
 }
 
-// parse returns the unit that a cgroup file names. If the file names no unit, parse returns false. The lines of the
-// file may name units of different managers, because not every manager uses every hierarchy of cgroup v1. The manager
-// with the highest precedence is used. If lines name different units of this manager, or if a line is malformed, the
-// file names no unit.
+// parse returns the unit that a cgroup file names. The lines of the file may name units of different managers, because
+// not every manager uses every hierarchy of cgroup v1. The manager with the highest precedence is used. If lines name
+// different units of this manager, or if a line is malformed, the file names no unit.
 func (p *parser) parse(file string) (found match, ok bool) {
 	pod := false
 	var all []match

@@ -118,7 +118,6 @@ func checkTexts(t *testing.T, c container) {
 	}
 }
 
-// TestContainerTexts checks that images and projects are validated in the same way as names.
 func TestContainerTexts(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"plain", "registry.example:5000/vision:3", "registry.example:5000/vision:3"},

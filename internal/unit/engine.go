@@ -136,8 +136,7 @@ func (l live) adopt(containers map[string]container) {
 	}
 }
 
-// newContainers returns the live containers for which no files were read yet. The key is the container id, and the
-// value is the manager.
+// newContainers returns the live containers for which no files were read yet, as a map from the id to the manager.
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {

@@ -68,7 +68,6 @@ func TestUnknownContainer(t *testing.T) {
 	}
 }
 
-// TestParentedEnds checks that a container below another cgroup holds its GPU until it ends.
 func TestParentedEnds(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("docker/containers/"+containerID+"/config.v2.json", `{"Name":"/train"}`)

@@ -80,8 +80,8 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory to which prologs write. A file in this directory can set the meaning of the numbers in
-// the other files.
+// prologDir is a directory to which prologs write. Its file numbers, if it exists, defines which GPU a number in the
+// other files means.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -89,7 +89,7 @@ type prologDir struct {
 
 const numbersFile = "numbers"
 
-// openPrologDir uses the meaning n unless the directory contains the file numbers.
+// If the directory contains the file numbers, openPrologDir uses its content instead of n.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)

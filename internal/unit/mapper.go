@@ -26,8 +26,8 @@ const (
 	extraPoll = 2 * time.Second
 	// fileTimeout is the timeout for reading files, because the disk may hang.
 	fileTimeout = 3 * time.Second
-	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used.
-	// This time is shorter than the time for which the ledger waits for owners before it settles an interval.
+	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used. It is
+	// shorter than the time for which the ledger waits for owners before it charges an interval.
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second

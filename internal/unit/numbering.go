@@ -12,12 +12,9 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs that contradict their files before the meaning of the
-	// numbers counts as wrong. A job contradicts its files if it uses a GPU that its files do not
-	// name.
+	// After this number of jobs that use a GPU which their files do not name, --units.held-numbers counts as wrong.
 	contradictions = 3
-	// maxJobUses is the maximum number of jobs that are remembered for a directory.
-	maxJobUses = 16
+	maxJobUses     = 16
 	// keepJobUse is the time for which the GPUs used by a job are remembered. If cgroups do not
 	// constrain devices, jobs can use the GPUs of other jobs. Three such jobs cause an error. Without
 	// this limit, the error would remain until more jobs have run.
@@ -47,8 +44,7 @@ type jobUse struct {
 	last    time.Duration // boot-clock time of the last use
 }
 
-// fits reports whether the given meaning of numbers fits the job: with this meaning, the job's
-// files name all GPUs that the job uses.
+// fits reports whether the job's files name all GPUs that the job uses, if their numbers mean n.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -69,8 +65,8 @@ type numbering struct {
 	numbers map[string]Numbers
 }
 
-// Used stores the UUIDs of the GPUs that owners use. The mapper compares them with prologs' files,
-// to detect a wrong meaning of the numbers in these files.
+// Used stores the UUIDs of the GPUs that owners use. The mapper compares them with prologs' files, to detect a wrong
+// value of --units.held-numbers.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,8 +148,8 @@ func (n *numbering) add(dir string, use jobUse) {
 	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
 }
 
-// check returns an error if the meaning of the numbers in a directory is wrong. If exactly one
-// meaning fits all jobs, the error names this meaning.
+// check returns an error if --units.held-numbers is wrong for a directory. If exactly one other value fits all jobs,
+// the error names this value.
 func (n *numbering) check() error {
 	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
 		now := n.numbers[dir]
@@ -177,8 +173,8 @@ func (n *numbering) check() error {
 	return nil
 }
 
-// fitting returns the meanings of numbers that fit all jobs of a directory. If a meaning without a
-// list of device nodes fits, it returns no meanings with such a list.
+// fitting returns the values of --units.held-numbers that fit all jobs of a directory. If a value without a list of
+// device nodes fits, it returns no values with such a list.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })

@@ -126,7 +126,6 @@ func TestNumberingForgets(t *testing.T) {
 	}
 }
 
-// TestMalformedNumbersFile checks that a directory is not read while the meaning of its numbers is unknown.
 func TestMalformedNumbersFile(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "numbers"), "uuid")

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Numbers is the meaning of a number that names a GPU in prologs' files. It can be used with [flag.TextVar]. The zero
-// value is [Index].
+// Numbers defines which GPU a number in prologs' files means. It can be used with [flag.TextVar]. The zero value is
+// [Index].
 type Numbers struct {
 	meaning meaning
 	// nodes contains the numbers of the device nodes, in the order of gres.conf. If nodes is empty, the number of each

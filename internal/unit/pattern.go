@@ -14,8 +14,8 @@ type Pattern struct {
 	root     bool // set if no segments may precede the match
 	segments []*regexp.Regexp
 	prefix   string // prefix of the first segment, which contains the uid
-	// name is the place of the group that matches the unit's name. uid is the place of the group that
-	// matches the unit's user. If uid.group is 0, the pattern contains no group for the user.
+	// name is the group that matches the unit's name, and uid the group that matches the unit's user. If uid.group is
+	// 0, the pattern contains no group for the user.
 	name, uid groupAt
 }
 
@@ -101,7 +101,6 @@ var ownedAbove = [][]string{
 	{"slurm", "uid_4242"},
 }
 
-// userManager is the path of a user's systemd instance.
 var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
 
 var errUser = errors.New("users choose the names there")

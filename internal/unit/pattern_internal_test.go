@@ -167,7 +167,6 @@ func TestLoadManagers(t *testing.T) {
 	}
 }
 
-// TestBrokenManagers checks that the error for an invalid file contains the invalid line and a remedy.
 func TestBrokenManagers(t *testing.T) {
 	tests := []struct{ file, text, want string }{
 		{"pbs.conf", "# x\npath /pbs/(.+)\n", `/pbs.conf:2: "path /pbs/(.+)": must be name = value, or begin with #`},

@@ -196,7 +196,6 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// TestEightGPUs checks that a job with eight GPUs holds all of them, even without a process.
 func TestEightGPUs(t *testing.T) {
 	m := newMachine(t, nil)
 	script(t, "prolog.sh", m.path("held"), "SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7")

@@ -303,8 +303,8 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 }
 
 // Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown. If
-// only the live pods are known, Allocations adds the live units to the live pods. Before the first poll of units, all
-// allocations and live groups are unknown. If prologs write files, the use of a GPU by a process outside the holding
+// only the live pods are known, Allocations adds the live units to the live pods. If units may hold GPUs, allocations
+// are unknown until the first poll of units. If prologs write files, the use of a GPU by a process outside the holding
 // unit is reported as use without an allocation.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// other is the common name for those units of a manager that exceed the limit.
+// other is the name of the units beyond --units.max, per manager.
 const other = "other"
 
 // Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, the

@@ -95,7 +95,7 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// TestRootlessNamesStay checks that a container does not get a second account when the file is written late or changes.
+// TestRootlessNamesStay checks that a container keeps its name when the file is written late or changes.
 func TestRootlessNamesStay(t *testing.T) {
 	s := newSession(t, nil)
 	s.remove("podman") // a machine on which root does not use Podman
@@ -243,7 +243,6 @@ func TestNamesScript(t *testing.T) {
 	}
 }
 
-// TestNamesDocker checks that the script lists the containers of the user's Docker.
 func TestNamesDocker(t *testing.T) {
 	dir := t.TempDir()
 	socket, err := net.Listen("unix", dir+"/docker.sock")

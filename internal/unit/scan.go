@@ -156,7 +156,6 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 	return id, p, nil
 }
 
-// stepDaemon is the name of the Slurm daemon that runs a step.
 const stepDaemon = "slurmstepd"
 
 // stepTitle matches the title that a step's daemon sets before it starts the job's processes
