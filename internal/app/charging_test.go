@@ -131,7 +131,7 @@ func TestModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := make(map[string]gpu.Millijoules) // energy missing from the books, by board
+	boards := make(map[string]gpu.Millijoules) // energy that was not recorded, by board
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		at := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
 		truth := rows[at].GPU(g.UUID).Energy - rows[0].GPU(g.UUID).Energy
@@ -180,7 +180,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// The pod of sharingPod holds no GPU if replica is negative.
+// If replica is negative, the pod holds no GPU.
 func sharingPod(name string, replica int, processes ...simnode.Process) simnode.Pod {
 	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}
 	if replica >= 0 {

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestAdapt checks the defaults that depend on the machine, and that flags override them.
 func TestAdapt(t *testing.T) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	for _, tt := range []struct {

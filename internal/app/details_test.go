@@ -53,7 +53,6 @@ func TestNoDetails(t *testing.T) {
 	}
 }
 
-// details returns the series of the page that --collector.health.details adds.
 func (b *bench) details() string {
 	b.t.Helper()
 	var lines strings.Builder

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// The snapshot of chargedNode calls read before its intervals are read.
+// read is called before the snapshot's intervals are read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}

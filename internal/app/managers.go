@@ -72,7 +72,6 @@ func (c *UnitsConfig) mapper(ctx context.Context) (*unit.Mapper, error) {
 	return m, m.Refresh(ctx)
 }
 
-// known returns all managers, sorted by precedence.
 func (c *UnitsConfig) known() []unit.Manager {
 	return slices.Concat([]unit.Manager(c.Patterns), c.Known)
 }

@@ -115,7 +115,6 @@ func TestUnitsCommand(t *testing.T) {
 	}
 }
 
-// TestDoctor checks that the command finds a unit of each manager and fails for a source that it cannot read.
 func TestDoctor(t *testing.T) {
 	m := newInspected(t)
 	check := func(problem string, lines ...string) {

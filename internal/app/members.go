@@ -39,7 +39,6 @@ func (c *Config) pciClasses() (classes []gpu.PCIClass) {
 	return classes
 }
 
-// busAge is the time for which a count of the PCI bus is valid.
 const busAge = 10 * time.Second
 
 type bus struct {

@@ -99,7 +99,6 @@ func TestTwoVendors(t *testing.T) {
 	}
 }
 
-// TestVendorHangs checks that a hanging GPU of one vendor does not affect the other vendor's GPUs.
 func TestVendorHangs(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestKubeletOutage checks the accounts of three pods after five minutes. For three of these minutes, the kubelet
-// does not respond. Each pod holds one replica for the whole time, and one pod works. In one of the tests, the
-// exporter restarts during the outage, and its first poll takes three seconds.
+// TestKubeletOutage checks the charges of three pods after five minutes. For three of these minutes, the kubelet does
+// not respond. Each pod holds one replica for the whole time, and one pod works. In one of the tests, the exporter
+// restarts during the outage, and its first poll takes three seconds.
 func TestKubeletOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

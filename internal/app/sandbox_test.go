@@ -9,8 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestSandboxRules checks that the exporter may write to the configured state directory and connect
-// to the TCP port of a host engine.
 func TestSandboxRules(t *testing.T) {
 	tests := []struct {
 		name  string

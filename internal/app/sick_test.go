@@ -101,7 +101,7 @@ func (p *patient) row() simnode.Truth {
 	return rows[0]
 }
 
-// truth returns the sum of the conditions whose names have the given prefix, over all GPUs.
+// truth returns the sum of the simulated conditions whose names have the given prefix, over all GPUs.
 func (p *patient) truth(prefix string) (sum uint64) {
 	p.t.Helper()
 	for _, g := range p.row().GPUs {
@@ -114,8 +114,8 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports contains the series that report each condition of the truth, and the factor between their values. The names
-// and labels are from docs/metrics.md, and the fields of each generation are from nvml.h.
+// reports contains the series that report each simulated condition, and the factor between their values. The names and
+// labels are from docs/metrics.md, and the fields of each generation are from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
 	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},
@@ -167,8 +167,8 @@ var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	},
 }
 
-// check compares the last page with the truth about a GPU. A series that the GPU's generation does not report must be
-// absent.
+// check compares the last page with the simulated conditions of a GPU. A series that the GPU's generation does not
+// report must be absent.
 func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	p.t.Helper()
 	want, got := make(scraped), make(scraped)
@@ -220,7 +220,7 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	return p
 }
 
-// TestSick checks, for each generation of GPUs, that each count and state in the truth is on the page. It also compares
+// TestSick checks, for each generation of GPUs, that each simulated count and state is on the page. It also compares
 // the series in the alerts' queries with golden files, with which test/e2e/rules evaluates the alerts.
 func TestSick(t *testing.T) {
 	tests := []struct {

@@ -12,7 +12,7 @@ import (
 
 // TestStalledFiles checks AMD GPUs whose files do not change for 1 to 7 seconds and then jump, as the simulated files
 // do in real time on a busy machine. The exporter must not treat a counter as reset. On GPUs with one owner, the
-// accounts must match the truth.
+// charged energy must match the simulated energy.
 func TestStalledFiles(t *testing.T) {
 	for _, name := range []string{"mi300x", "mixed"} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// statusTimeout is the timeout for the request to the exporter.
 const statusTimeout = 10 * time.Second
 
 // StatusConfig is the configuration of the status command.
