@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	// maxTimes is the maximum number of rows in an explanation.
 	maxTimes = 120
 	// maxCauses is the maximum number of idle causes with different shares. If there are more, the remaining causes
 	// are combined into one cause.

@@ -63,7 +63,6 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 	return elements
 }
 
-// TestSecurityPolicy checks that the policy allows the style sheet that the page contains.
 func TestSecurityPolicy(t *testing.T) {
 	_, page, _ := render(t, emptyNode())
 	_, rest, _ := bytes.Cut(page, []byte("<style>"))

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxOwners is the maximum number of containers that have a colour of their own.
 const maxOwners = 6
 
 // owner is a row in the table of owners and a segment in the bar above the table. The row describes

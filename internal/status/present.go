@@ -192,8 +192,6 @@ func (g *GPU) Others() string {
 	return strings.Join(others, "; ")
 }
 
-// holders returns the containers that hold or use the GPU now. It also returns the ended containers
-// that held or used the GPU earlier.
 func (g *GPU) holders() (holders, ended []Container) {
 	for _, c := range g.Containers {
 		if c.Holds {

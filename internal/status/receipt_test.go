@@ -43,7 +43,6 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// TestNouns checks the names of units, for built-in managers and for another manager.
 func TestNouns(t *testing.T) {
 	for manager, want := range map[string]string{
 		"slurm": "job 7", "pbs": "job 7", "condor": "slot 7", "nerdctl": "container 7", "libvirt": "virtual machine 7", "user": "user 7", "batchd": "batchd/7",

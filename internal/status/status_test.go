@@ -73,8 +73,6 @@ func busyNode() *gpu.Snapshot {
 	return node(whole, shared, divided, stray)
 }
 
-// lostNode returns a node with a lost GPU, a GPU that does not respond, and a GPU with unknown
-// holders.
 func lostNode() *gpu.Snapshot {
 	lost := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 7_000_000}))
 	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
@@ -255,7 +253,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestParts checks that the parts of a GPU's energy add up to the total energy.
 func TestParts(t *testing.T) {
 	p := status.New(busyNode(), now)
 	for _, g := range p.GPUs {
@@ -269,7 +266,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRoundTrip checks that encoding and decoding do not change a page.
 func TestRoundTrip(t *testing.T) {
 	p := status.New(busyNode(), now)
 	object, err := json.Marshal(p)

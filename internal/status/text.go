@@ -207,7 +207,6 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (t *table) note(s string) { t.add(indent + s) }
 
-// indent is written before lines that belong to the row above.
 const indent = "  "
 
 // widest is the length of the longest cell that can widen its column. Longer cells do not widen a column, because

@@ -88,7 +88,7 @@ func unitOf(largest float64) unit {
 	return unit{"GJ", 1e9}
 }
 
-// format writes only zero as 0.
+// Energy above zero is never written as 0.
 func (u unit) format(joules float64) string {
 	v := joules / u.joules
 	switch {
