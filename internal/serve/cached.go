@@ -6,8 +6,8 @@ import "net/http"
 // always sends the same request.
 const maxCached = 4
 
-// cached caches the responses of a handler until revision returns another number. The returned
-// handler serves only one request at a time, so it must be used below [shared].
+// cached caches the responses of a handler until revision returns another number. The returned handler serves only one
+// request at a time, so [shared] must call it.
 func cached(revision func() uint64, handler http.Handler) http.Handler {
 	answers := make(map[string]*answer)
 	var of uint64 // revision of the cached responses

@@ -67,7 +67,6 @@ type memoryAddress string
 func (memoryAddress) Network() string  { return "tcp" }
 func (a memoryAddress) String() string { return string(a) }
 
-// memoryConn is the server's end of a connection.
 type memoryConn struct {
 	net.Conn
 	remote memoryAddress

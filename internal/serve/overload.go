@@ -35,7 +35,6 @@ var Label = metric.Label{
 // quietTime is the time without overload after which the next overload is logged.
 const quietTime = 10 * time.Minute
 
-// overload counts the effects of the limits and logs the start of an overload.
 type overload struct {
 	*prometheus.CounterVec
 	log *slog.Logger

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestScrapersBehindOneAddress checks that many concurrent scrapes from the same address all succeed.
 func TestScrapersBehindOneAddress(t *testing.T) {
 	for _, scrapers := range []int{16, 64, 200} {
 		t.Run(fmt.Sprint(scrapers), func(t *testing.T) {
@@ -96,8 +95,6 @@ func TestMaxRequests(t *testing.T) {
 	})
 }
 
-// TestRefusal checks that the response to a refused request contains the limit and the header
-// Retry-After.
 func TestRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

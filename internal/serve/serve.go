@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	// listenAgain is the pause between two attempts to listen.
 	listenAgain = 5 * time.Second
 	// grace is the maximum time for open requests at shutdown. The time is short, because a driver
 	// upgrade waits for the exporter's pod.

@@ -91,7 +91,7 @@ func (a *answer) Header() http.Header { return a.header }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// send sends the response to a client. It is safe for concurrent use.
+// send is safe for concurrent use.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))

@@ -22,10 +22,10 @@ import (
 // families change between scrapes, so keeping more families would not help.
 const maxTexts = 256 << 10
 
-// texts serves a gatherer in the text formats. Most values do not change between scrapes, so the text of an
-// unchanged family is reused. Compression is optimised for speed, not for size. The gatherer must not modify label
-// pairs that it has returned. texts serves only one request at a time, so it must be used below [shared]. If a
-// request needs another format, or if gathering fails, promhttp serves the request.
+// texts serves a gatherer in the text formats. Most values do not change between scrapes, so the text of an unchanged
+// family is reused. Compression is optimised for speed, not for size. The gatherer must not modify label pairs that it
+// has returned. texts serves only one request at a time, so [shared] must call it. If a request needs another format,
+// or if gathering fails, promhttp serves the request.
 type texts struct {
 	gatherer prometheus.TransactionalGatherer
 	others   http.Handler // serves result

@@ -174,8 +174,6 @@ func TestTextsRequests(t *testing.T) {
 	}
 }
 
-// TestTextsBadFamily checks a family that cannot be encoded. The other families must be served, and the failure must be
-// counted.
 func TestTextsBadFamily(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	page := serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Page(&changing{families: []*dto.MetricFamily{
