@@ -65,8 +65,6 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestSecretFiles checks that ReadSecret rejects a missing file and a file that is too large, and
-// that CheckSecret accepts a missing file and a pipe.
 func TestSecretFiles(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "token")
 	if _, err := cli.ReadSecret(missing); !os.IsNotExist(err) {
@@ -89,7 +87,6 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// writeMode writes a file with the given mode, regardless of the umask.
 func writeMode(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte("secret"), 0o600))

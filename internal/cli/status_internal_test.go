@@ -51,7 +51,6 @@ func TestNoTerminal(t *testing.T) {
 	}
 }
 
-// TestStatusLineLabels checks that control characters in labels are escaped in the status line.
 func TestStatusLineLabels(t *testing.T) {
 	var out strings.Builder
 	l := &StatusLine{w: &out}
@@ -61,8 +60,6 @@ func TestStatusLineLabels(t *testing.T) {
 	}
 }
 
-// TestLogLabels checks that control characters in labels are escaped in the log on a terminal with
-// colours.
 func TestLogLabels(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(tint.NewHandler(&out, &tint.Options{NoColor: false, ReplaceAttr: printable}))
