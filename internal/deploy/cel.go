@@ -44,7 +44,6 @@ func celValue(typ string, v reflect.Value) string {
 	panic(fmt.Sprintf("%s: cannot write a %s in CEL", typ, v.Type()))
 }
 
-// celFields returns the fields of a struct that are not zero, in the order in which the type declares them.
 func celFields(typ string, v reflect.Value) []string {
 	var fields []string
 	for i := range v.NumField() {

@@ -40,7 +40,6 @@ func TestChartImages(t *testing.T) {
 	}
 }
 
-// TestChartVersion checks that the chart and its README contain the same version as the manifests.
 func TestChartVersion(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "Chart.yaml")
 	check(t, err)

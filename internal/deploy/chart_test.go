@@ -47,7 +47,6 @@ func template(t *testing.T, args ...string) (string, error) {
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)
 }
 
-// valuesOf returns the helm option for a file of values in charts/gpuledger/ci.
 func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
 
 // TestChart checks that the chart renders the same objects as the overlays and as the kustomizations in

@@ -62,7 +62,6 @@ func TestOneDaemonSet(t *testing.T) {
 	}
 }
 
-// exporters returns the DaemonSets whose pods the reconciler reads with these arguments.
 func exporters(t *testing.T, args []string) []string {
 	t.Helper()
 	for _, arg := range slices.Backward(args) {

@@ -84,7 +84,6 @@ func mountedKey(t *testing.T, pod *corev1.PodSpec, secret string) (path string, 
 	return path, keys
 }
 
-// tokenFile returns the token file of a program with the given arguments. Invalid arguments fail the test.
 func tokenFile(t *testing.T, name string, args []string) string {
 	t.Helper()
 	if name == "gpuledger-archive" {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kyvernoEnv is the environment variable with the folder of Kyverno's command-line program.
 const kyvernoEnv = "GPULEDGER_E2E_KYVERNO"
 
 // TestKyverno checks the example with Kyverno's command-line program. To a pod of the device plugin, the example must

@@ -52,8 +52,6 @@ func TestRulesRefused(t *testing.T) {
 	}
 }
 
-// TestDashboards checks that every dashboard is in a ConfigMap and does not exceed the size limit of a
-// ConfigMap.
 func TestDashboards(t *testing.T) {
 	text, err := os.ReadFile(dashboards + "kustomization.yaml")
 	check(t, err)

@@ -371,7 +371,6 @@ func TestTolerations(t *testing.T) {
 	})
 }
 
-// TestWithoutNVIDIA checks that the exporter on AMD nodes has no NVIDIA setting.
 func TestWithoutNVIDIA(t *testing.T) {
 	found := false
 	rendered(t, func(t *testing.T, w *workload) {
@@ -393,8 +392,6 @@ func TestWithoutNVIDIA(t *testing.T) {
 	}
 }
 
-// TestNodeSelection checks that every program runs only on Linux, and that the exporter's own
-// DaemonSet runs only on GPU nodes.
 func TestNodeSelection(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec

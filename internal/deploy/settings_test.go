@@ -118,8 +118,6 @@ func TestChartPullSecrets(t *testing.T) {
 	}
 }
 
-// TestChartTypes checks that values of a wrong type or format are rejected, with their path, and that correct values
-// are accepted.
 func TestChartTypes(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	tests := []struct{ key, value, want string }{

@@ -89,7 +89,6 @@ func rules(component, folder string) error {
 	return save(filepath.Join(component, "kustomization.yaml"), text)
 }
 
-// tableMark is the line in the chart's README before the table of values.
 const tableMark = "<!-- The rest is written by go generate ./internal/deploy from values.yaml. -->\n"
 
 // chart writes the schema of the chart's values. At the end of the README, it writes the table of these values.
