@@ -27,7 +27,6 @@ type options struct {
 	passed    []string // flags that are passed to kubectl
 }
 
-// kubectlFlags contains the flags that are passed to kubectl, each with its help text.
 var kubectlFlags = [][2]string{
 	{"kubeconfig", "kubeconfig `file`"},
 	{"context", "`name` of the context in the kubeconfig"},

@@ -53,7 +53,6 @@ func (k kubectl) get(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// describe returns the last line that kubectl printed on stderr.
 func describe(err error, stderr string) error {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])

@@ -242,7 +242,6 @@ func checkLines(t *testing.T, text string) {
 	}
 }
 
-// TestRequests checks that no document is requested twice.
 func TestRequests(t *testing.T) {
 	for name := range clusters {
 		s := load(t, name)

@@ -87,7 +87,6 @@ var hostile = []any{
 	map[string]any{"7": 7},
 }
 
-// TestHostile replaces random values in the objects and checks the reports.
 func TestHostile(t *testing.T) {
 	const seed = 20261129
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -15,7 +15,6 @@ const (
 
 // plugin describes one way to install a device plugin.
 type plugin struct {
-	// name is the device plugin's name in the report.
 	name    string
 	vendor  vendor
 	matches func(d *daemonSet) bool
@@ -207,7 +206,6 @@ func bottlerocket(n *node) bool {
 	return osImage("Bottlerocket")(n) || n.Metadata.Labels["eks.amazonaws.com/compute-type"] == "auto"
 }
 
-// autopilot reports whether GKE manages a Node in Autopilot mode.
 func autopilot(n *node) bool { return strings.HasPrefix(n.Metadata.Name, "gk3-") }
 
 func (c *Cluster) distribution() string {

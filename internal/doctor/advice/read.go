@@ -134,8 +134,6 @@ func (c *Cluster) readSlices(r *reader) {
 	}
 }
 
-// readPolicy finds the version of the policy API and reads gpuledger's policy, its binding and its
-// parameters.
 func (c *Cluster) readPolicy(r *reader) {
 	for _, version := range []string{"v1", "v1beta1"} {
 		if !c.serves(admission, version) {
@@ -269,7 +267,7 @@ func (r *reader) fail(kind string, err error) {
 	}
 }
 
-// It reads each list only once. If an object has an unexpected form, read counts the object and omits it.
+// read requests each list only once. If an object has an unexpected form, read counts the object and omits it.
 func read[T any](r *reader, kind, path string) []T {
 	if all, known := r.lists[path].([]T); known {
 		return all

@@ -16,7 +16,6 @@ const (
 	paused      = "paused-for-"
 )
 
-// nodeName is the field in affinities that selects a Node by its name.
 const nodeName = "metadata.name"
 
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.

@@ -20,7 +20,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// table returns the rows of the table "Choose an overlay" in docs/install.md, without Markdown.
 func table(t *testing.T) (rows [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/install.md")
@@ -226,7 +225,6 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestExporterSet checks that the program recognises the DaemonSet from the manifests as the exporter's own DaemonSet.
 func TestExporterSet(t *testing.T) {
 	d := deploy.DaemonSet()
 	s := load(t, "well")
