@@ -41,7 +41,6 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	return s
 }
 
-// sizes contains nodes with a few hundred to twenty thousand series.
 var sizes = []struct{ gpus, containers, processes int }{
 	{8, 0, 0},
 	{8, 1, 0},

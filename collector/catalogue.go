@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The families of metrics.
 const (
 	familyIdentity  = "Identity of GPUs"
 	familyNode      = "Identity of the node"

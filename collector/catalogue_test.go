@@ -17,7 +17,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// shape contains the properties of a metric that are visible on a page.
 type shape struct {
 	Page             metric.Page
 	Type, Unit, Help string

@@ -35,7 +35,6 @@ const (
 	notRead        = "needs a host engine"
 )
 
-// byGPM is the source of the profiling fields.
 const byGPM = "`--collector.profiling`: GPM metric"
 
 // DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file default-counters.csv.

@@ -81,7 +81,6 @@ func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {
 	}
 }
 
-// TestNoFields checks that the field page is empty without a snapshot or without fields.
 func TestNoFields(t *testing.T) {
 	for _, s := range []*gpu.Snapshot{nil, crowd(1, 1, 0)} {
 		if families := gatherFields(t, s, collector.Hostname); len(families) > 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// labelSet is an immutable set of labels.
 type labelSet struct {
 	base  *labelSet
 	given []string // additional names and values, in the given order

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCreatedTimestamps checks that all counters from the ledger have a created timestamp.
 func TestCreatedTimestamps(t *testing.T) {
 	opened := map[string]time.Time{
 		"gpuledger_gpu_energy_joules_total":                   boot,
@@ -54,8 +53,8 @@ func TestCreatedTimestamps(t *testing.T) {
 	}
 }
 
-// TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. It skips the scenario
-// hostile, in which the page drops accounts with indistinguishable names.
+// TestBooksBalance checks that the charged and the unattributed energy add up to the energy of each GPU. It skips the
+// scenario hostile, in which the page drops owners with indistinguishable names.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid label for those processes of an owner that exceed the limit on process
-// accounts.
+// folded is the pid label for the processes of an owner that exceed the limit on processes.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {

@@ -14,9 +14,8 @@ type ProcessMode int
 const (
 	// ProcessAlways selects the processes of all containers.
 	ProcessAlways ProcessMode = iota
-	// ProcessShared selects the processes on a GPU while more than one container holds or uses the
-	// GPU. Accounts of ended pods do not count. Otherwise each new pod on the GPU would create
-	// short-lived process series.
+	// ProcessShared selects the processes on a GPU while more than one container holds or uses the GPU. Ended pods that
+	// still have series do not count. Otherwise each new pod on the GPU would create short-lived process series.
 	ProcessShared
 	// ProcessNever selects no processes.
 	ProcessNever

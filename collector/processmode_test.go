@@ -39,7 +39,6 @@ func TestProcessModeFlag(t *testing.T) {
 	}
 }
 
-// TestProcessShared checks that a GPU counts as shared if two pods hold it.
 func TestProcessShared(t *testing.T) {
 	a, b := newAccount("ns", "a", "main"), newAccount("ns", "b", "main")
 	second := a

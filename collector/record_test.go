@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// records contains the snapshots that have a golden record.
 var records = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot

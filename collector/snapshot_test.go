@@ -93,7 +93,6 @@ func fullNode() *gpu.Snapshot {
 	}
 }
 
-// crowdOfUnits returns a node on which the same units hold and use each GPU.
 func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	s := crowd(gpus, units, processes)
 	for i := range s.GPUs {

@@ -18,7 +18,7 @@ func (p *page) unitHolder(g *gpu.GPU, h gpu.Holder) {
 	}
 }
 
-// jobs renders the parts of an account that are charged to jobs in a pod.
+// jobs renders the energy that is charged to the jobs in a pod's container.
 func (p *page) jobs(a *gpu.Account, who *labelSet) {
 	for i := range a.Units {
 		u := &a.Units[i]
