@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish publishes the result of a poll. If the call failed or its response was ignored, requested
-// is nil. In this case the previous list stays valid until it is stale. Pods that ended after the
-// previous list was requested are marked as not live. livenessKnown is set if the Pods API
-// determined which pods are alive.
+// publish publishes the result of a poll. If the call failed or its response was ignored, requested is nil, and the
+// previous list stays valid until it is stale. Pods that ended after the request of that list are then marked as not
+// live. livenessKnown is set if the Pods API reported which pods are alive.
 func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive map[string]bool, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {
@@ -26,18 +25,15 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 	m.requested = cmp.Or(requested, m.requested)
 }
 
-// Allocations returns the last known allocations, sorted by device and container. The list must not
-// be changed. If several containers of a pod refer to a claim, the allocation of the claimed device
-// names the pod but no container.
+// Allocations returns the last known allocations, sorted by device and container. The list must not be changed. If
+// several containers of a pod refer to a claim, the allocation of the claimed device names the pod but no container.
 //
-// The list is valid for at most three poll intervals after it was requested. After this time only the UIDs of live
-// pods are known. A host that is configured without a kubelet has no allocations. On such a host, the exporter does
-// not report use without an allocation. A missing socket does not mean that there is no kubelet, because the socket
-// may not be mounted.
+// The list is valid for at most three poll intervals after its request. After that, only the UIDs of live pods are
+// known. A host that is configured without a kubelet has no allocations, so the exporter reports no use without an
+// allocation. A missing socket does not prove that there is no kubelet, because the socket may not be mounted.
 //
-// When the last known process of a pod has ended, Allocations requests an early poll. Until this poll, the pod
-// counts as not live. However, if the Pods API reported the pod as alive, the pod stays live, because a pod without
-// processes may only wait for a restart of its container.
+// When the last known process of a pod has ended, Allocations requests an early poll. Until then, the pod counts as not
+// live, unless the Pods API reported it as alive: a pod without processes may wait for a restart of its container.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, alive, of, fresh, requested := m.held, m.alive, m.podProcesses, m.fresh(), m.requested
@@ -66,8 +62,8 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the given pods that have no running process. While the exporter
-// cannot see the host's processes, deadPods returns no UIDs.
+// deadPods returns the UIDs of the given pods that have no running process. It returns no UIDs while the exporter
+// cannot see the host's processes.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
 	if m.sight.Blind() {
@@ -81,7 +77,7 @@ func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	return deadPods
 }
 
-// markDead returns a copy of the list. In the copy, the allocations of the given pods are not live.
+// markDead returns a copy of the list in which the given pods are not live.
 func markDead(held []gpu.Allocation, deadPods map[string]bool) []gpu.Allocation {
 	held = slices.Clone(held)
 	for i := range held {

@@ -96,8 +96,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestHostWithoutKubelet checks that allocations are unknown if the socket's directory is missing, because the pod
-// of the exporter may lack a mount.
+// A missing directory of the socket does not prove that there is no kubelet, because the pod of the exporter may lack a
+// mount.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -110,8 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks a mapper that is configured without Kubernetes. It must not wait for Kubernetes,
-// and no stage may be down.
+// TestMachineWithoutKubernetes checks that a mapper that is configured without Kubernetes does not wait for it, and
+// that no stage is down.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -197,15 +197,14 @@ func TestGarbageFromTheKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// serveGarbage responds with another protocol until the client closes the connection.
 func serveGarbage(conn net.Conn) {
 	defer conn.Close()
 	fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n\x00\xff nonsense")
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list contains the time of the request and not the time of the response. An
-// allocation that the kubelet made between these times may be missing from the list.
+// TestRequestTime checks that a list has the time of the request and not of the response, because it may lack an
+// allocation that was made in between.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -264,7 +263,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet checks a kubelet of a version before 1.20. Such a kubelet does not support version v1 of the API.
+// Kubelets before 1.20 do not support version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -273,8 +272,8 @@ func TestOldKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestSilentKubelet checks that, when the kubelet's list is stale, only the UIDs of live pods are known, including pods
-// that the list never contained.
+// TestSilentKubelet checks that only the UIDs of live pods are known when the list is stale, including pods that the
+// list never contained.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

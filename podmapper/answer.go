@@ -15,30 +15,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Limits for one response of the kubelet. The size in bytes is not the only limit. The number of parts is also
-// limited, because a part of a few bytes can need hundreds of bytes in memory. The response of a kubelet with 500
-// pods and 1,000 devices is below a tenth of each limit. A response that exceeds a limit is rejected as a whole,
-// because a pod that is missing from a partial list would count as ended.
+// These are the limits for one response of the kubelet. The number of parts is limited too, because a part of a few
+// bytes can need hundreds of bytes in memory. A kubelet with 500 pods and 1,000 devices uses less than a tenth of each
+// limit. A response that exceeds a limit is rejected as a whole, because a pod that is missing from a partial list
+// would count as ended.
 const (
 	maxAnswer = 16 << 20 // maximum size of a response in bytes
-	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger
-	// objects.
+	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger objects.
 	maxPod = 2 << 20
-	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. A pod of this size
-	// can have 4,000 devices.
+	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. It suffices for 4,000 devices.
 	maxListed = 512 << 10
-	// maxParts is the maximum number of containers, devices and claims in all pods. Each pod also
-	// counts as podParts parts.
+	// maxParts is the maximum number of containers, devices and claims in all pods. Each pod counts as podParts
+	// additional parts.
 	maxParts = 50_000
 	podParts = 10
 	// maxDevices is the maximum number of GPUs, partitions and replicas that all pods hold.
 	maxDevices = 8192
 )
 
-// maxHeaders is the maximum size of the header and the trailer of a response, in bytes.
+// maxHeaders is the maximum size of a response's header and trailer, in bytes.
 const maxHeaders = 64 << 10
 
-// parts counts the parts of a response.
 type parts int
 
 func (p *parts) add(n int) error {
@@ -48,8 +45,7 @@ func (p *parts) add(n int) error {
 	return nil
 }
 
-// codec decodes one pod after another from the receive buffers of a response. Therefore the
-// response is never copied as a whole.
+// codec decodes one pod after another from gRPC's receive buffers, so that the response is never copied as a whole.
 type codec struct {
 	encoding.CodecV2
 	limit uint64 // maximum size of one pod, in bytes
@@ -57,9 +53,8 @@ type codec struct {
 	err   error // error from Unmarshal; gRPC does not wrap it
 }
 
-// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse. Field 1 contains the pods. If
-// a pod cannot be read, Unmarshal rejects the whole response, because a pod that is missing from
-// the response would count as ended.
+// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse, in which field 1 contains the pods. If a pod
+// cannot be read, the whole response is rejected, because the missing pod would count as ended.
 func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	r := data.Reader()
 	defer r.Close()
@@ -70,8 +65,7 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	return c.err
 }
 
-// next reads the next field of the response into the buffer. It returns the buffer, so that the
-// caller can reuse it.
+// next reads the next field into the buffer, and returns the buffer for the next call.
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -97,7 +91,6 @@ func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// readListed decodes a pod from the pod-resources API and drops unused fields.
 func (p *parts) readListed(data []byte) (*podresources.PodResources, error) {
 	pod := new(podresources.PodResources)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, pod); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// oversized returns the number of times that the input of a stage exceeded a limit.
+// oversized returns how often the input of a stage exceeded a limit.
 func (n *node) oversized(name stage.Name) uint64 {
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(name) {
@@ -24,13 +24,11 @@ func (n *node) oversized(name stage.Name) uint64 {
 	return 0
 }
 
-// numbered returns the container with number i, and its id.
 func numbered(i int) (gpu.Owner, string) {
 	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Part: "trainer"}
 	return c, fmt.Sprintf("%064x", i)
 }
 
-// holders returns pods that each hold the given number of replicas of a GPU.
 func holders(pods, replicas int) []*podresources.PodResources {
 	list := make([]*podresources.PodResources, pods)
 	for i := range list {
@@ -44,8 +42,8 @@ func holders(pods, replicas int) []*podresources.PodResources {
 	return list
 }
 
-// TestOversizedList checks that a pod-resources response that exceeds a limit is rejected as a whole. The previous list
-// must stay valid until it is stale. After that, the allocations must be unknown.
+// TestOversizedList checks that a response that exceeds a limit is rejected as a whole, and that the previous list
+// stays valid until it is stale.
 func TestOversizedList(t *testing.T) {
 	tests := []struct {
 		name string
@@ -85,7 +83,6 @@ func TestOversizedList(t *testing.T) {
 	}
 }
 
-// TestOversizedPods checks that a Pods API response that exceeds a limit is rejected as a whole.
 func TestOversizedPods(t *testing.T) {
 	tests := []struct {
 		name string
@@ -112,7 +109,7 @@ func TestOversizedPods(t *testing.T) {
 	}
 }
 
-// TestBigNode checks that a kubelet's responses on the largest real nodes are far below every limit.
+// TestBigNode checks that responses for the largest real nodes are far below every limit.
 func TestBigNode(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = strings.TrimSuffix(c.ContainerLogs, "containers") + "pods" })
 	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs with 7 MIG devices each, and 90 replicas of each device
@@ -136,8 +133,8 @@ func TestBigNode(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, c)
 }
 
-// TestOversizedLogs checks a directory with too many links. In the meantime, no new container must be identified, and
-// known containers must be kept.
+// TestOversizedLogs checks that known containers are kept, and no new containers are identified, while the directory
+// has too many links.
 func TestOversizedLogs(t *testing.T) {
 	n := newNode(t)
 	const most = 50

@@ -2,9 +2,8 @@ package podmapper_test
 
 import "testing"
 
-// TestBlind checks a mapper that for some time sees only the exporter's own process. During this time, pods must
-// keep their GPUs, even after polls. If a pod ends during this time, the mapper must detect the end when it sees
-// processes again.
+// TestBlind checks a mapper that sees only the exporter's own process for some time. Meanwhile pods must keep their
+// GPUs. The end of a pod must be detected when the mapper sees processes again.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,9 +32,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists it and its logs still exist.
-// The pod must not count as alive until the mapper sees one of its processes again. This must be true even while
-// the mapper sees no process, and while the exporter seems to have its own PID namespace.
+// TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists it and its logs still exist. The
+// pod must not count as alive without a process, even while the mapper sees no processes at all.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

@@ -10,22 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup contains the parsed content of /proc/<pid>/cgroup. The zero value represents a process in a
-// pod that cannot be identified. It also represents a process that may be in such a pod.
+// cgroup is the parsed content of /proc/<pid>/cgroup. The zero value means that the process is, or may be, in a pod
+// that cannot be identified.
 type cgroup struct {
-	// podUID may be empty for a process in another container of the exporter's own pod. This is the
-	// case if the exporter has a private cgroup namespace, because the path of the process then does
-	// not include the pod.
+	// podUID may be empty for a process in another container of the exporter's own pod. If the exporter has a private
+	// cgroup namespace, the path of the process does not include the pod.
 	podUID string
-	// containerID is empty for a process that is in a pod but outside the pod's containers. If a
-	// container engine started a host process, the host process has a container id.
+	// containerID is empty for a process in a pod but outside its containers. It is also set for a host process that a
+	// container engine started.
 	containerID string
 	// host is set if the process does not belong to a pod.
 	host bool
 }
 
-// readCgroup reads the cgroup of the process that st describes. It calls [proc.Tree.Cgroup]. A kernel thread
-// belongs to the host.
+// readCgroup reads the cgroup of a process with [proc.Tree.Cgroup]. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
 	c := cgroup{host: st.Kernel}
@@ -37,11 +35,10 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 	return st, unique.Make(c), err
 }
 
-// parseCgroup parses the lines of the file. A line that names a pod takes precedence, because the
-// kubelet may use only some hierarchies. If two lines name different containers, parseCgroup returns
-// an error. If a line cannot be parsed, the result is never a host process, because the unparsed
-// line may name a pod. The strings in the result share memory with the text of the file. unique.Make
-// copies these strings.
+// parseCgroup parses the lines of the file. A line with a pod takes precedence, because the kubelet may use only some
+// cgroup hierarchies. Lines with different containers are an error. If a line cannot be parsed, the result is never a
+// host process, because this line may name a pod. The strings in the result share memory with the file. unique.Make
+// copies them.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error
@@ -72,7 +69,7 @@ func parseCgroup(file string) (cgroup, error) {
 	return host, nil
 }
 
-// merge combines the results of two lines, or returns an error if the results conflict.
+// merge returns an error if the two lines name different pods or containers.
 func (c cgroup) merge(d cgroup) (cgroup, error) {
 	uid, id := cmp.Or(c.podUID, d.podUID), cmp.Or(c.containerID, d.containerID)
 	if cmp.Or(d.podUID, uid) != uid || cmp.Or(d.containerID, id) != id {
@@ -82,9 +79,8 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. If the path contains several pods, parsePath
-// returns the pod nearest to the root, because a container can create cgroups with any name below
-// its own cgroup.
+// parsePath finds the pod and the container in a path. Of several pods it returns the pod nearest to the root, because
+// a container can create cgroups with any name below its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
@@ -109,14 +105,14 @@ func parsePath(segments []string) cgroup {
 	return cgroup{}
 }
 
-// dashes restores the dashes in a UID. systemd replaces these dashes, because a dash in the name of
-// a slice separates the slice from its parent.
+// dashes restores the dashes in a UID. In the name of a slice, a dash separates the slice from its parent, so the
+// dashes of a UID are replaced or escaped.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
-// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd driver
-// uses kubepods[-<class>]-pod<uid>.slice. In this name, the dashes of the UID are either replaced by
-// underscores or escaped. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In other
-// places, a name with "pod" is not the cgroup of a pod.
+// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. With the systemd driver, its name is
+// kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced by underscores or escaped. With the
+// cgroupfs driver, its name is pod<uid> below kubepods[/<class>]. Elsewhere, a name with "pod" does not belong to a
+// pod.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -138,10 +134,9 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	return "", false
 }
 
-// isRuntimeSegment reports whether the segment is a cgroup that a runtime creates only for
-// containers of pods. There are three kinds. The first is the containerd namespace of the kubelet.
-// The second is a scope of containerd or CRI-O, which exists if the kubelet creates no cgroups for
-// its pods. The third is the cgroup in which Kata runs its own processes.
+// isRuntimeSegment reports whether a runtime creates the cgroup only for containers of pods: the kubelet's containerd
+// namespace, a scope of containerd or CRI-O if the kubelet creates no cgroups for its pods, or the cgroup of Kata's own
+// processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

@@ -162,8 +162,8 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks cgroups that users other than root may have created. A process must never count as part of a
-// pod because of the name of such a cgroup.
+// TestForgedCgroups checks that a process does not count as part of a pod because of a cgroup that users other than
+// root may have created.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{
 		"service":                       "/system.slice/x.service",
@@ -219,7 +219,7 @@ func TestForgedCgroups(t *testing.T) {
 	}
 }
 
-// TestCgroupForgetsFile checks that a stored cgroup does not keep the content of its file in memory.
+// A stored cgroup must not keep the content of its file in memory.
 func TestCgroupForgetsFile(t *testing.T) {
 	const files, size = 100, 64 << 10
 	tree := proc.Tree{Root: t.TempDir()}
@@ -248,7 +248,6 @@ func TestCgroupForgetsFile(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// heap returns the size of the live heap in bytes.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

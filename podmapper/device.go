@@ -8,19 +8,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Prefixes of the vendors' resource names.
+// These are the prefixes of the vendors' resource names.
 const (
 	nvidiaResources = "nvidia.com/"
 	amdResources    = "amd.com/"
 )
 
 // parseDeviceID parses the id with which a device plugin registers a device with the kubelet. NVIDIA's plugin uses
-// GPU-<uuid> and MIG-<uuid>. With drivers before R470, it uses MIG-GPU-<uuid>/<GPU instance>/<compute instance> for
-// MIG devices. With the index strategy, it uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the
-// names of device nodes: nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the
-// kernel: the PCI address for a GPU, and amdgpu_xcp_<n> for a partition. An id from another vendor is parsed as a
-// PCI address if possible. Otherwise the id itself is used as the UUID. If the id is invalid, the name in the
-// result is empty.
+// GPU-<uuid> and MIG-<uuid>, and MIG-GPU-<uuid>/<GPU instance>/<compute instance> with drivers before R470. With the
+// index strategy, it uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the names of device nodes:
+// nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the kernel: the PCI address of a
+// GPU, and amdgpu_xcp_<n> for a partition. Other ids are parsed as a PCI address if possible, and are otherwise used as
+// the UUID. For an invalid id, the name in the result is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -46,9 +45,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the id of a shared device into the id of the device and the replica number.
-// NVIDIA's plugin appends ::<n> to the id, and Google's plugin appends /vgpu<n>. If the device is
-// not shared, the replica number is empty.
+// splitReplica splits the id of a shared device into the id of the device and the replica number, which is empty if the
+// device is not shared. NVIDIA's plugin appends ::<n> to the id, and Google's plugin appends /vgpu<n>.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -58,7 +56,7 @@ func splitReplica(id string) (plain, replica string) {
 	return id, ""
 }
 
-// parseUUID parses GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<gi>/<ci>.
+// parseUUID parses GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<GPU instance>/<compute instance>.
 func parseUUID(id string) (gpu.DeviceName, bool) {
 	kind, rest, _ := strings.Cut(id, "-")
 	if (kind == "GPU" || kind == "MIG") && validUUID(rest) {
@@ -98,10 +96,9 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path of an NVIDIA GPU's device node below /dev.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses an id of AMD's device plugin. The id is the name of a device in sysfs: a PCI
-// address or amdgpu_xcp_<n>. If a GPU is divided, its address refers to its first partition. If a
-// GPU is passed through to a virtual machine, the id is the number of an IOMMU group, which
-// parseAMD rejects.
+// parseAMD parses the name of a device in sysfs: a PCI address, or amdgpu_xcp_<n> for a partition. The address of a
+// divided GPU means its first partition. For a GPU that is passed through to a virtual machine, the id is the number of
+// an IOMMU group, which is rejected.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -113,12 +110,10 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Partition: &gpu.PartitionName{Device: id}}, true
 }
 
-// pciAddress matches a domain, bus, device and function. In the kernel's format, the domain has at
-// least four digits.
+// pciAddress matches a domain, bus, device and function. The kernel prints at least four digits of the domain.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
-// parsePCI parses a PCI address. It accepts the format of the kernel and the format of the driver.
-// The result is in the driver's format: upper case, with a domain of eight digits.
+// parsePCI returns the address in the driver's format: upper case, with a domain of eight digits.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false
@@ -148,11 +143,9 @@ func isMIG(name gpu.DeviceName) bool {
 	return name.Partition != nil || strings.HasPrefix(name.UUID, "MIG-")
 }
 
-// maxOpaque is the maximum length of another vendor's device id, in bytes. It equals the maximum
-// length of a name in Kubernetes.
+// maxOpaque is the maximum length of another vendor's device id, in bytes. Names in Kubernetes have the same limit.
 const maxOpaque = 253
 
-// parseOpaque accepts a device id of any other vendor that is not a PCI address.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators

@@ -132,7 +132,7 @@ func TestUnknownDeviceID(t *testing.T) {
 	}
 }
 
-// spell formats the name of a device as a device plugin does.
+// spell formats the name of a device like a device plugin.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {
@@ -198,8 +198,8 @@ func FuzzDeviceID(f *testing.F) {
 	})
 }
 
-// FuzzListing checks random lists of devices: a listed device must become an allocation only if its resource matches,
-// and each allocation through a claim must name a device.
+// FuzzListing checks that a listed device becomes an allocation only if its resource matches, and that each allocation
+// through a claim names a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draNVIDIA, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draNVIDIA, "gpu-0-mig-1g10gb-19-3", "", "share")

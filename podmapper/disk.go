@@ -7,17 +7,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// tickTimeout is the maximum time for which a tick waits for the disk. If a read takes longer, its
-// result becomes available at a later tick.
+// tickTimeout is the maximum time for which a tick waits for the disk. The result of a longer read is used at a later
+// tick.
 const tickTimeout = 250 * time.Millisecond
 
-// A disk is a lock that serialises the reads of the log directories. The lock is held while the
-// channel contains an element. A read can block permanently and cannot be cancelled, so each read
-// runs in its own goroutine.
+// A disk is a lock for reads of the log directories, which is held while the channel contains an element. A read can
+// block permanently and cannot be cancelled, so each read runs in its own goroutine.
 type disk chan struct{}
 
-// runInTurn waits for the lock, runs work and returns its result. It returns without a result when
-// ctx ends.
+// runInTurn waits for the lock and runs work. It returns false if ctx ends first.
 func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool) {
 	select {
 	case d <- struct{}{}:
@@ -27,7 +25,7 @@ func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool)
 	}
 }
 
-// tryRun runs work with the timeout tickTimeout. If another read is in progress, it does nothing.
+// tryRun runs work with the timeout tickTimeout, unless another read is in progress.
 func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()
@@ -39,8 +37,7 @@ func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	}
 }
 
-// runLocked runs work, unlocks d when work returns, and returns the result. The caller must have
-// locked d.
+// runLocked unlocks d when work returns, even after ctx has ended. The caller must have locked d.
 func runLocked[T any](ctx context.Context, d disk, work func() T) (T, bool) {
 	return lane.Run(ctx, func() T {
 		defer func() { <-d }()

@@ -1,9 +1,8 @@
 // Package podmapper maps processes to containers and containers to their allocated devices.
 //
-// It reads only sources on the node. A process's cgroup (/proc/<pid>/cgroup) names the pod's UID
-// and the container's id. The kubelet's pod-resources socket lists the device ids that each
-// container holds. The devices come from device plugins and DRA drivers. The list contains no UIDs.
-// Three sources connect names and UIDs, in this order:
+// It reads only sources on the node. The cgroup of a process (/proc/<pid>/cgroup) contains the UID of its pod and the id
+// of its container. The kubelet's pod-resources socket lists the ids of the devices that device plugins and DRA drivers
+// allocated to each container. This list contains names but no UIDs. Three sources connect both, in this order:
 //
 //   - The kubelet's Pods API (Kubernetes 1.37) lists names, UIDs, container ids and phases of
 //     all pods.
@@ -14,10 +13,9 @@
 //
 // If the sources identify the pod but not the container, the process belongs to the pod.
 //
-// The package calls no Kubernetes API and holds no credentials. If all three sources are missing,
-// the processes of pods remain unmapped. An exclusive allocation does not prove that a process on
-// the GPU belongs to the holder, because a privileged process can use any GPU.
+// The package calls no Kubernetes API and holds no credentials. If all three sources are missing, the processes of pods
+// remain unmapped. An exclusive allocation does not prove that a process on the GPU belongs to the container with the
+// allocation, because a privileged process can use any GPU.
 //
-// The package never guesses: it names an owner only if the UID is well formed and the sources
-// agree.
+// The package never guesses: it names an owner only if the UID is well formed and the sources agree.
 package podmapper

@@ -9,17 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Names of the DRA drivers for GPUs.
+// These are the DRA drivers for GPUs.
 const (
 	draNVIDIA = "gpu.nvidia.com"
 	draAMD    = "gpu.amd.com"
 )
 
-// parseClaimed parses one device of a resource claim. If a CDI device of the claimed device
-// contains a UUID, parseClaimed uses the UUID instead of the name. The reason is that the number
-// in the name is ambiguous: it is the driver's index in early releases of the DRA driver, and
-// the minor number in later releases. The argument before is the previous device of the same
-// driver in the claim, or nil.
+// parseClaimed parses one device of a resource claim. A UUID in a CDI device is preferred to the device's name, because
+// the number in the name is ambiguous: it is the driver's index in early releases of the DRA driver, and the minor
+// number in later releases. The argument before is the previous device of the same driver in the claim, or nil.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
@@ -36,9 +34,8 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns the CDI devices that belong to the device itself. The kubelet lists each device
-// with the CDI devices of all earlier devices of the same driver, followed by its own CDI
-// devices.
+// ownCDI returns the CDI devices of one device. The kubelet lists each device with the CDI devices of all earlier
+// devices of the same driver, followed by its own.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
@@ -77,8 +74,8 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: node(minor), Partition: mig}, true
 }
 
-// parseAMDName parses the name with which AMD's DRA driver publishes a device: gpu-<card>-<minor
-// number of the render node>. A partition has its own render node.
+// parseAMDName parses the name with which AMD's DRA driver publishes a device: gpu-<card>-<minor number of the render
+// node>. A partition has its own render node.
 func parseAMDName(s string) (gpu.DeviceName, bool) {
 	part := strings.Split(s, "-")
 	if len(part) != 3 || part[0] != "gpu" {

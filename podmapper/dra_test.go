@@ -111,8 +111,7 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks that only a device's own CDI devices identify it, because the kubelet lists each device together
-// with the CDI devices of all earlier devices.
+// The kubelet lists each device with the CDI devices of all earlier devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

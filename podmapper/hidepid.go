@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// checkHidden returns an error if the /proc tree t hides processes of other users from the
-// exporter. If the exporter may trace other processes, the tree hides no processes.
+// checkHidden returns an error if the /proc tree hides processes of other users from the exporter. A tree hides nothing
+// from a process that may trace other processes.
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
@@ -36,9 +36,8 @@ func checkHidden(t proc.Tree, mayTrace bool) error {
 	return fmt.Errorf("%w; run the exporter with the supplementary group %[2]d (systemd: SupplementaryGroups=%[2]d)", err, group)
 }
 
-// hidingOf returns the hidepid option of a mount of /proc and the group that sees all processes.
-// The option is empty if no process is hidden. If several mounts are at the same path, the last
-// mount counts, because it covers the earlier mounts.
+// hidingOf returns the hidepid option of a mount of /proc and the group that sees all processes. The option is empty if
+// no process is hidden. Of several mounts at the same path, the last mount covers the others.
 func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	for line := range strings.Lines(mountinfo) {
 		place, fstype, _ := strings.Cut(line, " - ") // proc_pid_mountinfo(5)
@@ -59,8 +58,7 @@ func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	return hidepid, group
 }
 
-// hiding returns the name of a hidepid value, or "" if the value hides no processes. Kernels before
-// 5.8 use numbers.
+// hiding returns the name of a hidepid value, or "" if the value hides no processes. Kernels before 5.8 use numbers.
 func hiding(value string) string {
 	switch value {
 	case "0", "off":
@@ -75,7 +73,6 @@ func hiding(value string) string {
 	return value
 }
 
-// inGroup reports whether this process is a member of a group.
 func inGroup(group int) bool {
 	groups, err := os.Getgroups()
 	return os.Getegid() == group || err == nil && slices.Contains(groups, group)

@@ -37,7 +37,7 @@ func TestHidingOf(t *testing.T) {
 	}
 }
 
-// TestHidden checks the advice in the error if the exporter does not belong to the group in the mount options.
+// The error names the group of the mount options, to which the exporter must belong.
 func TestHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "self"), 0o755); err != nil {

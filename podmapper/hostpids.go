@@ -12,14 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// initialPIDs is the name of the initial PID namespace in the kernel (PROC_PID_INIT_INO in
-// include/linux/proc_ns.h).
+// initialPIDs is the kernel's name of the initial PID namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
-// SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports
-// PIDs in the caller's PID namespace and omits processes that are not visible in this namespace.
-// Therefore, if the exporter runs in a container with its own PID namespace, the driver reports no
-// processes of other containers to it.
+// SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports PIDs in the
+// caller's PID namespace, without processes that are not visible in it. In a container with its own PID namespace, the
+// exporter therefore gets no processes of other containers.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,7 +27,6 @@ func (m *Mapper) SeesHost() bool {
 	return *m.seesHost
 }
 
-// observeHostPIDs checks the PID namespace and updates the stage.
 func (m *Mapper) observeHostPIDs() bool {
 	began := m.cfg.Now()
 	err := checkHostPIDs(m.tree)
@@ -40,9 +37,8 @@ func (m *Mapper) observeHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree meets three conditions. It must contain the host's
-// processes, it must hide no processes of other users, and its PIDs must be PIDs in the exporter's
-// own PID namespace.
+// checkHostPIDs returns an error unless the tree contains the host's processes, hides no processes of other users, and
+// shows PIDs of the exporter's own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
@@ -55,10 +51,9 @@ func checkHostPIDs(t proc.Tree) error {
 		"set hostPID: true on the pod", namespace)
 }
 
-// isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If the tree
-// belongs to the host's namespace but the exporter runs in another namespace, the line NSpid in the
-// exporter's status file contains two PIDs (proc_pid_status(5)). Kernels before 4.1 do not write
-// NSpid.
+// isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. In the tree of another
+// namespace, the line NSpid in the exporter's status file contains two PIDs (proc_pid_status(5)). Kernels before 4.1 do
+// not write NSpid.
 func isOwnNamespace(t proc.Tree) bool {
 	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {
@@ -72,10 +67,9 @@ func isOwnNamespace(t proc.Tree) bool {
 	return true
 }
 
-// initIsOutsidePod reports whether process 1 is outside the exporter's pod. Process 1 is outside the pod if the
-// host itself is a container, as with kind. In a pod's PID namespace, process 1 is either the container's first
-// process or the pod's pause process. If the exporter has a private cgroup namespace, the path of a cgroup outside
-// this namespace begins with "/..".
+// initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is the case if the host itself is a
+// container, as with kind. In a pod's PID namespace, process 1 is the container's first process or the pod's pause
+// process. With a private cgroup namespace, the path of a cgroup outside this namespace begins with "/..".
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

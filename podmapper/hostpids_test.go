@@ -8,8 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSeesHost checks that the mapper detects whether the exporter has its own PID namespace, in which processes of
-// other pods are not visible.
 func TestSeesHost(t *testing.T) {
 	const own = "pid:[4026532817]"
 	slice := strings.ReplaceAll(uid, "-", "_")
@@ -58,8 +56,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. There, the
-// exporter's status file contains two PIDs.
+// TestSeesHostByNSpid checks a host's /proc in a pod with its own PID namespace. There, the exporter's status file
+// contains two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string
@@ -105,8 +103,7 @@ func TestSeesNoHostWithoutSelf(t *testing.T) {
 	}
 }
 
-// TestLivesWithoutProcesses checks that a listed pod with logs counts as alive if the host's PIDs
-// are not visible.
+// TestLivesWithoutProcesses checks that a listed pod with logs counts as alive if the host's PIDs are not visible.
 func TestLivesWithoutProcesses(t *testing.T) {
 	n := newNode(t)
 	n.namespace("pid:[4026532817]")
@@ -125,8 +122,8 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, reborn, false))
 }
 
-// TestPodsAPIFailsWithoutProcesses checks that, if the host's PIDs are not visible, the last response of the Pods API
-// is valid for three polls, unless the logs contain another pod with the same name.
+// TestPodsAPIFailsWithoutProcesses checks that the last response of the Pods API is valid for three polls if the host's
+// PIDs are not visible, unless the logs contain another pod with the same name.
 func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 	garbage := []byte("\xff")
 	n := newNode(t)

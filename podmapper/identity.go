@@ -5,16 +5,13 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's lists. These lists contain names but no
-// UIDs. Another pod can get the name of a pod while a process of the old pod still hangs in the
-// driver. Therefore identities stores the devices of each identified pod. A pod keeps its devices
-// until it ends, so if other devices are listed under its name, these devices belong to another
-// pod.
+// identities contains the devices of each identified pod, to find the UIDs of the pods in the kubelet's lists, which
+// contain only names. Another pod can get the name of a pod while a process of the old pod still hangs in the driver. A
+// pod keeps its devices until it ends, so other devices under its name belong to another pod.
 //
-// This method has limits. If a pod has no log link, it cannot be distinguished from an earlier pod with the same
-// name in two cases: the earlier pod had the same devices, or the earlier pod was never identified. A static pod
-// can restart with the same UID. If it restarts with different devices, find no longer returns its UID. With the
-// kubelet's Pods API, there are no such limits.
+// A pod without a log link cannot be distinguished from an earlier pod with the same name if that pod had the same
+// devices or was never identified. A static pod can restart with the same UID. If it then has different devices, find
+// no longer returns its UID. With the kubelet's Pods API, there are no such limits.
 type identities map[identity]devices // nil for a pod if another pod now has its name
 
 // identity identifies a pod that has or had a name.
@@ -28,8 +25,7 @@ type candidates map[podName][]candidate
 
 type candidate struct {
 	uid string
-	// logs is set if the pod now has links or a log directory. Otherwise the pod had links or a
-	// directory earlier.
+	// logs is set if the pod has links or a log directory now, and not only earlier.
 	logs bool
 }
 
@@ -42,13 +38,12 @@ func (c candidates) add(name podName, uid string, logs bool) {
 	c[name] = append(c[name], candidate{uid, logs})
 }
 
-// index returns the position of a pod among the candidates for a name, or -1.
 func (c candidates) index(name podName, uid string) int {
 	return slices.IndexFunc(c[name], func(p candidate) bool { return p.uid == uid })
 }
 
-// find returns the UIDs of the listed pods, except for pods with an ambiguous UID. The caller must
-// first read the links, then request the list, and then determine live.
+// find returns the UIDs of the listed pods, except ambiguous UIDs. The caller must first read the links, then request
+// the list, and then determine live.
 func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
@@ -65,9 +60,8 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// hasLostName reports whether another pod now has the name of the pod i. This is the case if the
-// devices that are now listed under the name differ from the devices of the pod. A pod never
-// regains a lost name.
+// hasLostName reports whether another pod now has the name of the pod i, because other devices are listed under the
+// name. A pod never regains a lost name.
 func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
@@ -81,9 +75,8 @@ func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID returns the UID of the live candidate. If no candidate is live, it returns the UID of the
-// candidate that still has logs. It returns false if no candidate or more than one candidate
-// matches.
+// podUID returns the UID of the only live candidate, or without live candidates the UID of the only candidate with
+// logs.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

@@ -12,10 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// withoutUID is the trainer's container while the UID of its pod is unknown.
 var withoutUID = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
-// TestRecreatedPod checks that a new pod with the name of a deleted pod counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -50,15 +48,13 @@ func TestRecreatedPod(t *testing.T) {
 	n.wantHeld(ambiguous)
 }
 
-// answer replaces the kubelet's response.
 func (n *node) answer(pods ...*podresources.PodResources) {
 	n.t.Helper()
 	n.serve(holds(pods...))
 }
 
-// TestOtherDevicesAreAnotherPods checks a pod that was deleted by force, while its process hangs in the driver and its
-// log link remains. Another pod gets the same name and other devices. These devices must not be attributed to the old
-// pod.
+// TestOtherDevicesAreAnotherPods checks a pod that was deleted by force, while its process hangs in the driver. Another
+// pod gets its name and other devices, which must not be attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -129,8 +125,8 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// TestPodBesideItsSuccessor checks a kubelet before version 1.34, which lists both a finished pod and the pod that
-// replaced it. The owner of each device must be known as soon as the kubelet stops listing the finished pod.
+// Kubelets before 1.34 list both a finished pod and its successor. The owner of each device must be known as soon as
+// the kubelet stops listing the finished pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -148,8 +144,8 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedDuringTheCall checks a call to the kubelet during which a new pod gets the name
-// of an old pod. The response about the old pod must never be attributed to the new pod.
+// TestPodIsReplacedDuringTheCall checks that a response about an old pod is not attributed to a new pod that gets its
+// name during the call.
 func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)
@@ -166,8 +162,7 @@ func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedWithoutAnAnswer checks that an earlier list is not attributed to a pod that was
-// created later.
+// TestPodIsReplacedWithoutAnAnswer checks that an earlier list is not attributed to a pod that was created later.
 func TestPodIsReplacedWithoutAnAnswer(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestKindsOfDevices checks each kind of device that the kubelet can list. One container holds each device.
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
@@ -57,8 +56,7 @@ func TestKindsOfDevices(t *testing.T) {
 	}
 }
 
-// TestSharedClaims checks that all holders of a claimed device share the device, through one claim
-// or through several claims.
+// TestSharedClaims checks that all holders of a claimed device share it, through one claim or several claims.
 func TestSharedClaims(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -89,8 +87,6 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
-// TestHoldersShareClaimedDevices checks that all holders of a claimed device share it, under any names, and that other
-// pods do not.
 func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
@@ -121,8 +117,7 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	}
 }
 
-// TestClaimedDeviceWithoutCDI checks a claimed device without a CDI device. The kubelet lists it with the CDI devices
-// of the preceding device, and the mapper must not confuse the two devices.
+// The kubelet lists a claimed device without its own CDI device with the CDI devices of the preceding device.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -140,8 +135,7 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTwoContainers checks that a device from a device plugin is allocated to two containers of a pod that use
-// it in turn.
+// Two containers of a pod can use a device of a device plugin in turn.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -150,8 +144,8 @@ func TestDeviceOfTwoContainers(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
-// TestClaimOfSeveralContainers checks that a claim to which several containers refer is allocated to the pod, without a
-// container.
+// TestClaimOfSeveralContainers checks that the devices of a claim to which several containers refer are allocated to
+// the pod, without a container.
 func TestClaimOfSeveralContainers(t *testing.T) {
 	const claim = "train-0-extended-resources-x7k2p"
 	n := newNode(t)
@@ -181,8 +175,7 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
 }
 
-// TestWarnsOnceOfIDs checks that a device id in an unknown format is logged once per resource, and that ids in a known
-// format are not logged.
+// TestWarnsOnceOfIDs checks that only ids in an unknown format are logged, once per resource.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })

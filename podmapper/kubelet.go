@@ -22,16 +22,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A socket is one of the kubelet's Unix sockets. Each call opens a new connection, because a
-// restarted kubelet has a new socket under the same name, and because calls are too rare to keep
-// a connection open.
+// A socket is one of the kubelet's Unix sockets. Each call opens a new connection, because a restarted kubelet has a
+// new socket under the same name, and because calls are rare.
 type socket struct {
 	path    string
 	timeout time.Duration
 }
 
-// list calls a method that returns a list of pods, and calls visit for each pod. A pod may have
-// at most limit bytes. The function visit must not keep a reference to these bytes.
+// list calls a method that returns a list of pods, and calls visit for each pod of at most limit bytes. visit must not
+// keep a reference to these bytes.
 func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -58,7 +57,6 @@ func (s socket) list(ctx context.Context, method string, request any, limit uint
 // kubelet is a client of the pod-resources API (KEP-606).
 type kubelet struct{ socket }
 
-// list returns the pods in the pod-resources API, with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	// The directory still exists while the kubelet is stopped.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
@@ -82,11 +80,11 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 	return pods, nil
 }
 
-// podsAPI is a client of the kubelet's Pods API, which Kubernetes 1.37 introduced.
+// podsAPI is a client of the kubelet's Pods API (Kubernetes 1.37).
 type podsAPI struct{ socket }
 
-// present reports whether the socket of the API exists. An existing directory does not prove that
-// the API exists, because a volume mount creates the directory even if there is no socket in it.
+// present reports whether the socket of the API exists. An existing directory proves nothing, because a volume mount
+// creates it.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false
@@ -95,8 +93,7 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list returns the kubelet's pods. If the name or the UID of a pod is not well formed, list skips
-// the pod, because no process can be matched to it.
+// list skips a pod whose name or UID is not well formed, because no process can be matched to it.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

@@ -14,20 +14,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu,
-// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches
-// AMD's partitions, which are named by compute and memory mode, such as amd.com/cpx_nps4. Other
-// resources of these vendors, such as passed-through GPUs, are not matched, because the numbers in
-// their device ids have other meanings.
+// DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu, nvidia.com/gpu.shared,
+// nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches AMD's partitions, which are named by
+// compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as passed-through GPUs, are
+// not matched, because the numbers in their device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)
 
-// devices contains the GPUs, partitions and replicas that the containers of one pod hold. The slice
-// is sorted, so that equal sets of devices are equal slices.
+// devices contains the GPUs, partitions and replicas of one pod. It is sorted, so that equal sets of devices are equal
+// slices.
 type devices []device
 
-// device describes one GPU, MIG device or replica as listed by the kubelet.
+// device is a GPU, MIG device or replica in the kubelet's list.
 type device struct {
 	container string // empty if several containers of the pod refer to the claim
 	resource  string // empty for a device that was allocated through a claim
@@ -37,23 +36,19 @@ type device struct {
 	name      gpu.DeviceName // name parsed from the id; empty if the format of the id is unknown
 }
 
-// understood reports whether the format of the id is known.
 func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
-// A listing contains the parts of one pod-resources response that the mapper uses.
+// A listing is the part of a pod-resources response that the mapper uses.
 type listing struct {
 	held map[podName]devices
-	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished
-	// pod in addition to the pod that replaced it. In this case it is unknown which of the two pods
-	// owns a device.
+	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished pod in addition
+	// to its successor, so it is unknown which of the two pods owns a device.
 	duplicates map[podName]bool
-	// single contains the only container of each pod that has one container. The container may have no
-	// devices.
+	// single contains the container of each pod with only one container, with or without devices.
 	single map[podName]string
 }
 
-// readListing extracts the GPUs from the kubelet's list. The kubelet's list contains one entry per
-// device, in varying order.
+// readListing extracts the GPUs from the kubelet's list, which contains one entry per device, in varying order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
 	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
 	seen := make(map[podName]bool, len(pods))
@@ -93,8 +88,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether this list contains pods with devices and the next list contains none of
-// these pods.
+// allGone reports whether the list contains pods with devices, and the next list contains none of them.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -104,14 +98,13 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// identifiable returns the devices by pod name. It omits names that are listed twice.
+// identifiable returns the devices by pod name, without names that are listed twice.
 func (l listing) identifiable() map[podName]devices {
 	held := maps.Clone(l.held)
 	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.duplicates[name] })
 	return held
 }
 
-// asSet sorts the devices and removes duplicates.
 func (held devices) asSet() devices {
 	slices.SortFunc(held, func(a, b device) int {
 		return cmp.Or(compareDevices(a, b), cmp.Compare(a.container, b.container))
@@ -119,7 +112,6 @@ func (held devices) asSet() devices {
 	return slices.CompactFunc(held, device.same)
 }
 
-// compareDevices orders devices by all fields except the container.
 func compareDevices(a, b device) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),
@@ -129,12 +121,10 @@ func compareDevices(a, b device) int {
 	)
 }
 
-// same reports whether both entries refer to the same device in the same container.
 func (d device) same(other device) bool {
 	return d.container == other.container && compareDevices(d, other) == 0
 }
 
-// addDevices adds the devices that device plugins allocated to a container.
 func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp) devices {
 	for _, d := range c.GetDevices() {
 		if !resources.MatchString(d.GetResourceName()) {
@@ -149,8 +139,8 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 	return held
 }
 
-// addClaimed adds the devices that DRA drivers allocated to a container. If a device has consumable
-// capacity (KEP-5075), each share of the device has its own share id.
+// addClaimed adds the devices that DRA drivers allocated to a container. If a device has consumable capacity
+// (KEP-5075), each share of the device has its own share id.
 func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) devices {
 	for _, claim := range c.GetDynamicResources() {
 		before := make(map[string]*podresources.ClaimResource) // previous claimed device by driver
@@ -167,9 +157,8 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 	return held
 }
 
-// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every
-// container in the pod that refers to the claim or to a part of the claim. The claim for extended
-// resources (KEP-5004) is listed in the same way.
+// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every container that
+// refers to the claim or to a part of it. The claim for extended resources (KEP-5004) is listed in the same way.
 func (held devices) mergeClaims() devices {
 	joined := held[:0]
 	for _, d := range held {
@@ -183,14 +172,13 @@ func (held devices) mergeClaims() devices {
 	return joined
 }
 
-// holding describes one device, or several replicas of a device, that a container holds.
+// holding is a device, or several replicas of a device, that a container holds.
 type holding struct {
 	podName
 	device       // the device, without the replica
 	replicas int // 0 if the container holds the device itself
 }
 
-// holdings returns the holdings of all containers, sorted by device and container.
 func (l listing) holdings() []holding {
 	list := make([]holding, 0, len(l.held))
 	for pod, held := range l.held {
@@ -200,9 +188,8 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices. For each device, it counts the replicas. In the sorted list, a
-// device precedes its replicas. If a container holds the device itself, it holds all replicas of
-// the device.
+// addHoldings adds a pod's devices and counts their replicas. A sorted list contains a device before its replicas. A
+// container that holds the device itself holds all its replicas.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -221,9 +208,8 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 	return list
 }
 
-// allocations returns the allocations, sorted like the holdings. The UIDs and the live pods are
-// arguments, because the kubelet's list contains neither UIDs nor the state of a pod. Kubelets
-// before 1.34 also list finished pods.
+// allocations returns the allocations, sorted like the holdings. The kubelet's list contains neither UIDs nor the state
+// of a pod, and kubelets before 1.34 also list finished pods. Therefore uids and live are arguments.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := countHolders(holdings)
@@ -241,8 +227,7 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 	return list
 }
 
-// countHolders returns the number of containers that hold each claimed device, by device id. The
-// list must be sorted.
+// countHolders returns the number of containers that hold each claimed device, by device id. The list must be sorted.
 func countHolders(list []holding) map[string]int {
 	n := make(map[string]int)
 	for i, h := range list {
@@ -254,9 +239,8 @@ func countHolders(list []holding) map[string]int {
 	return n
 }
 
-// sharing returns how a device is shared. Pods that hold the same claimed device share the device.
-// Two facts are unknown, because the kubelet does not report them: whether MPS shares the replicas,
-// and whether a claim has admin access and only monitors the device.
+// sharing returns how a device is shared. The kubelet does not report whether MPS shares the replicas, or whether a
+// claim has admin access and only monitors the device.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:
@@ -267,7 +251,6 @@ func (h holding) sharing(holders int) gpu.Sharing {
 	return gpu.SharingExclusive
 }
 
-// compareHoldings orders holdings by device, then by container, then by resource and claim.
 func compareHoldings(a, b holding) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),

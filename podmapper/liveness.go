@@ -13,29 +13,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is the time for which a process must be observed before its cgroup is final. The
-// runtime starts a container's first process outside the container and moves it into the container
-// before the process runs the container's program.
+// settleTime is the time for which a process must be observed before its cgroup is final. The runtime starts a
+// container's first process outside the container and moves it into the container before it runs the container's
+// program.
 const settleTime = 5 * time.Second
 
-// maxPodProcesses is the maximum number of processes that are remembered for each pod. They are
-// used to check whether the pod is alive.
+// maxPodProcesses is the maximum number of processes that are stored for each pod to check whether the pod is alive.
 const maxPodProcesses = 8
 
-// podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while at
-// least one of its processes is alive. If the pod has a pause process, the first process is the
-// pause process, which exists as long as the pod.
+// podProcesses contains processes by pod UID, oldest first. A pod is alive while one of its processes is alive. If the
+// pod has a pause process, this is the first process and exists as long as the pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the live pods. A pod is live if the cgroup of a process names it; the process may
-// be a pause process. If the start time of a process has not changed since the last scan, podScan
-// does not read the process again. A podScan is not safe for concurrent use.
+// podScan finds the live pods, which are the pods in the cgroups of processes, including pause processes. A process
+// with an unchanged start time is not read again. A podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
 	seen []scanned // processes in the last scan, sorted by PID
 }
 
-// scanned is the result of a scan for one process.
 type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
@@ -43,10 +39,9 @@ type scanned struct {
 	final  bool          // set if the cgroup of the process will not change
 }
 
-// scan reads all processes and returns the live pods. If a process cannot be read, scan continues
-// with the other processes and returns the first such failure in its error. When ctx ends, scan
-// stops without a result, because reading thousands of processes can take longer than a shutdown
-// may take.
+// scan reads all processes and returns the live pods. If a process cannot be read, scan continues and returns the first
+// such error. When ctx ends, scan stops without a result, because reading thousands of processes can take longer than a
+// shutdown may take.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -83,8 +78,7 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesse
 	return live, err
 }
 
-// add adds a process of a pod, unless the list already contains maxPodProcesses older processes of
-// the pod.
+// add keeps only the maxPodProcesses oldest processes of a pod.
 func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -103,7 +97,6 @@ func (w podProcesses) uids() map[string]bool {
 	return uids
 }
 
-// anyAlive reports whether one of the processes still runs.
 func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
 		st, err := tree.Stat(id.PID)
@@ -111,8 +104,7 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess reads the required data of one process. A process that is exiting is treated as
-// ended, so that it does not keep a pod alive.
+// readProcess treats a process that is exiting as ended, so that it does not keep a pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {
@@ -140,7 +132,6 @@ func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	return p, nil
 }
 
-// lastScanned returns the result of the last scan for a process.
 func (s *podScan) lastScanned(id gpu.ProcessID) (scanned, bool) {
 	i, ok := slices.BinarySearchFunc(s.seen, id.PID, func(p scanned, pid uint32) int { return cmp.Compare(p.PID, pid) })
 	if !ok || s.seen[i].Start != id.Start {

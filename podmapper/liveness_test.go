@@ -25,8 +25,7 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestScanEndsWithItsContext checks that a scan stops with its context. Otherwise, a scan of thousands of processes
-// could delay the shutdown of the program.
+// A scan of thousands of processes could otherwise delay the shutdown of the program.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory with a pipe. Opening the pipe blocks, as opening a directory does if the disk does not
-// respond. heal replaces the pipe with an empty directory.
+// hangs replaces a directory with a pipe. Opening the pipe blocks like a directory on a disk that does not respond.
+// heal replaces the pipe with an empty directory.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
@@ -32,7 +32,7 @@ func (n *node) hangs(dir string) (heal func()) {
 	return heal
 }
 
-// inTime makes a call of the sampler. The test fails if the call blocks because the disk hangs.
+// inTime fails the test if a call of the sampler blocks because the disk hangs.
 func (n *node) inTime(call func()) {
 	n.t.Helper()
 	done := make(chan struct{})
@@ -44,8 +44,8 @@ func (n *node) inTime(call func()) {
 	}
 }
 
-// TestLogsHang checks a disk that does not respond. It must delay neither the ticks nor the polls of the kubelet, and
-// known containers must be kept.
+// TestLogsHang checks that a disk that does not respond delays neither the ticks nor the polls of the kubelet, and that
+// known containers are kept.
 func TestLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Second })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -106,8 +106,7 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 }
 
 // TestPodLogsHang checks a container without a link, for which the mapper reads the log directory of the pod. A tick
-// must not wait for it beyond the timeout. The pod is known, so the process must be attributed to the pod after five
-// seconds.
+// must not exceed the timeout, and the process must be attributed to its pod after five seconds.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -128,7 +127,6 @@ func TestPodLogsHang(t *testing.T) {
 	})
 }
 
-// TestRunEndsWhileTheLogsHang checks that Run returns while a read blocks.
 func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -142,8 +140,8 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	}
 }
 
-// TestLogsFailForLong checks a log directory that cannot be read for a long time. The allocations and the
-// containers of a live pod must stay known, and ended pods must be dropped.
+// TestLogsFailForLong checks that the allocations and containers of a live pod stay known, and that ended pods are
+// dropped.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -8,23 +8,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// maxFileName is the maximum length of a file name. The kubelet truncates longer link names at the
-// end. The container's id is at the end of the name, so it loses digits.
+// maxFileName is the maximum length of a file name. The kubelet truncates longer names of links at the end, so the
+// container's id loses digits.
 const maxFileName = 255
 
-// logLink describes the container to which one link in /var/log/containers refers.
+// logLink is the container to which a link in /var/log/containers refers.
 type logLink struct {
 	gpu.Owner
-	// id is the container's id in the runtime. If the name of the link was truncated, id has fewer than
-	// 64 digits or is empty.
+	// id is the container's id in the runtime. If the name of the link was truncated, id has fewer than 64 digits or is
+	// empty.
 	id string
 }
 
 // truncated reports whether the name of the link was too short for the whole id.
 func (l logLink) truncated() bool { return len(l.id) < 64 }
 
-// key returns the key of the link in the index. The key is the container's id. If the id is
-// truncated, the key consists of all fields.
+// key returns the container's id, or all fields if the id is truncated.
 func (l logLink) key() string {
 	if l.truncated() {
 		return strings.Join([]string{l.Scope, l.Name, l.UID, l.Part, l.id}, "/")
@@ -59,7 +58,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	return logLink{Owner: c}, !hasID && strings.HasPrefix(want, stem)
 }
 
-// parseLogPath parses the path of a container's log file. It uses only the last three elements.
+// parseLogPath uses only the last three elements of the path.
 func parseLogPath(target string) (gpu.Owner, bool) {
 	dir, file := path.Split(target)
 	n, isLog := strings.CutSuffix(file, ".log")
@@ -69,8 +68,8 @@ func parseLogPath(target string) (gpu.Owner, bool) {
 	return c, ok && isLog && isDigits(n) && validName(container)
 }
 
-// validName reports whether s can be the name of a namespace, a pod or a container (RFC 1123:
-// lower-case letters, digits, dashes and dots).
+// validName reports whether s can be the name of a namespace, a pod or a container (RFC 1123: lower-case letters,
+// digits, dashes and dots).
 func validName(s string) bool {
 	return s != "" && len(s) <= 253 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }

@@ -15,8 +15,8 @@ func TestParseLogLink(t *testing.T) {
 	etcd := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "etcd-n1", UID: hash, Part: "etcd"}
 	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
 
-	// Names of maximum length. The kubelet truncates <pod>_<namespace>_<container>-<id> to 251 bytes
-	// and adds ".log".
+	// These names have the maximum length. The kubelet truncates <pod>_<namespace>_<container>-<id> to 251 bytes and
+	// adds ".log".
 	longPod := strings.Repeat("p", 200)
 	long := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: longPod, UID: uid, Part: "trainer"}
 	longTarget := "/var/log/pods/ml-team_" + longPod + "_" + uid + "/trainer/0.log"

@@ -19,29 +19,29 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the minimum interval between two polls for new containers. The kubelet has a rate
-	// limit of 100 calls per second, which all clients share.
+	// extraPoll is the minimum interval between two polls for new containers. All clients of the kubelet share its
+	// limit of 100 calls per second.
 	extraPoll = 2 * time.Second
-	// callTimeout is the timeout of one call to the kubelet, and the timeout of reading the log
-	// directories. Both operations usually take milliseconds.
+	// callTimeout is the timeout of one call to the kubelet and of reading the log directories, which usually take
+	// milliseconds.
 	callTimeout = 3 * time.Second
-	// freshPolls is the number of polls for which a response from the kubelet stays valid.
+	// freshPolls is the number of poll intervals for which a response of the kubelet stays valid.
 	freshPolls = 3
 )
 
-// Config contains the sources and the settings of a Mapper.
+// Config contains the sources and the settings of a [Mapper].
 type Config struct {
 	ProcFS        string // path of procfs, such as /proc
 	ContainerLogs string // path of the log links, such as /var/log/containers
 	PodLogs       string // path of the log directories, such as /var/log/pods; may be empty
-	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has no
-	// kubelet, and the mapper reads only ProcFS.
+	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has no kubelet, and the
+	// mapper reads only ProcFS.
 	PodResources string
 	PodsAPI      string // path of the Pods API's socket (Kubernetes 1.37); it may be empty or missing
 	// Resources matches the names of resources that represent GPUs. Nil means [DefaultResources].
 	Resources *regexp.Regexp
-	// Reservations contains namespaces. The pods in these namespaces only reserve GPUs for other pods.
-	// Nil means [DefaultReservations].
+	// Reservations contains the namespaces of pods that only reserve GPUs for other pods. Nil means
+	// [DefaultReservations].
 	Reservations []string
 	Poll         time.Duration // interval between two polls; 10 s if zero
 	Now          gpu.Clock
@@ -49,8 +49,7 @@ type Config struct {
 	Stages       *stage.Set
 }
 
-// Mapper maps processes and devices to containers. It implements [owner.Resolver] and is safe for
-// concurrent use.
+// Mapper maps processes and devices to containers. It implements [owner.Resolver] and is safe for concurrent use.
 type Mapper struct {
 	cfg   Config
 	tree  proc.Tree
@@ -59,8 +58,8 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is locked during a poll, so that the mapper makes at most one call at a time. This mutex
-	// guards the fields up to pods.
+	// refresh is locked during a poll, so that the mapper makes at most one call at a time. It guards the fields up to
+	// pods.
 	refresh     sync.Mutex
 	skippedLast bool // set if the last response of the kubelet was ignored
 	kubelet     kubelet
@@ -76,21 +75,19 @@ type Mapper struct {
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
-	// mu guards the fields that the sampler reads. This mutex is never held during a call to the
-	// kubelet.
+	// mu guards the fields that the sampler reads. It is never held during a call to the kubelet.
 	mu           sync.Mutex
 	held         []gpu.Allocation
 	alive        map[string]bool // UIDs of live pods, with or without allocations
 	podProcesses podProcesses    // processes of the pods with allocations
-	// livenessKnown is set if the live pods were determined by the Pods API, and not by processes.
+	// livenessKnown is set if the Pods API reported the live pods. Otherwise they were derived from processes.
 	livenessKnown bool
-	// requested is the request time of the last accepted list (boot clock), or nil if no list was
-	// accepted yet.
+	// requested is the request time of the last accepted list (boot clock), or nil before the first list.
 	requested *time.Duration
 	seesHost  *bool // nil until the PID namespace was checked
 }
 
-// New returns a Mapper without any data.
+// New returns a Mapper without data.
 func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	cfg.Resources = cmp.Or(cfg.Resources, defaultResources)
@@ -116,8 +113,8 @@ func New(cfg Config) *Mapper {
 	}
 }
 
-// Run polls until ctx ends. It polls immediately, then at every poll interval, and earlier when a
-// process of a new container appears. It returns nil.
+// Run polls immediately, then at every poll interval, and earlier when a process of a new container appears. When ctx
+// ends, Run returns nil.
 func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Poll)
 	defer tick.Stop()
@@ -137,17 +134,15 @@ func (m *Mapper) Run(ctx context.Context) error {
 	}
 }
 
-// poll calls Refresh. It ignores the returned error, because the stages already count and log each
-// error.
+// poll ignores the error of Refresh, because the stages already count and log each error.
 func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 
 // Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh polls all sources once. Each source can fail independently. The returned error joins the
-// errors of all stages. Refresh reads the links before the kubelet's list. A pod with links was
-// already admitted when the list was requested, so its name in the list refers either to this pod
-// or to a later pod, but never to an earlier pod. Refresh reads the Pods API after the list.
+// Refresh polls all sources once, and joins their errors. It reads the links before it requests the kubelet's list. The
+// pod of a link then already existed, so its name in the list refers to this pod or a later pod, but never to an
+// earlier pod. Refresh reads the Pods API after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -191,8 +186,8 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
-// endedBy returns the UIDs of the listed pods that had processes earlier but have no processes in
-// found, which is the result of the last scan.
+// endedBy returns the UIDs of the listed pods that had processes earlier but have none in found, the result of the last
+// scan.
 func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	ended := make(map[string]bool)
 	for _, uid := range m.uids {
@@ -203,8 +198,8 @@ func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	return ended
 }
 
-// identify finds the UIDs of the pods in the kubelet's list. It also stores the UIDs from the Pods
-// API, because the Pods API may not respond at a later poll.
+// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods API, because this API may
+// not respond at a later poll.
 func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
@@ -218,8 +213,7 @@ func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	}
 }
 
-// recentPods returns the last response of the Pods API, or nil if this response is stale. The
-// response becomes stale after freshPolls poll intervals, like a list from the pod-resources API.
+// recentPods returns the last response of the Pods API, or nil if it is stale.
 func (m *Mapper) recentPods() *pods {
 	if m.pods != nil && m.cfg.Now().Boot-m.pods.requested > freshPolls*m.cfg.Poll {
 		return nil
@@ -227,10 +221,9 @@ func (m *Mapper) recentPods() *pods {
 	return m.pods
 }
 
-// withLogs returns the UIDs of the pods that have logs. It is used if the exporter cannot see the
-// processes of pods. Then a pod counts as alive if it has logs and the kubelet lists it. Kubelets
-// before 1.34 also list finished pods, so with these kubelets a finished pod may also count as
-// alive.
+// withLogs returns the UIDs of the pods that have logs. If the exporter cannot see the processes of pods, a pod with
+// logs counts as alive while the kubelet lists it. Kubelets before 1.34 also list finished pods, which then also count
+// as alive.
 func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
@@ -243,7 +236,7 @@ func withLogs(known candidates) map[string]bool {
 	return live
 }
 
-// markPolled closes m.polled after the first poll. The caller holds m.refresh.
+// The caller of markPolled holds m.refresh.
 func (m *Mapper) markPolled() {
 	select {
 	case <-m.polled:
@@ -252,16 +245,15 @@ func (m *Mapper) markPolled() {
 	}
 }
 
-// list reads the pod-resources list and returns the boot-clock time at which it was requested. The
-// result is nil if the response was not accepted. In this case the previous list stays valid, but
-// pods that were created after it are unknown.
+// list reads the pod-resources list and returns its request time (boot clock). The result is nil if the response was
+// not accepted. The previous list then stays valid, but pods that were created later are unknown.
 func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error) {
 	if m.cfg.PodResources == "" {
 		return nil, nil
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -297,10 +289,9 @@ func (m *Mapper) warnOfIDs() {
 	}
 }
 
-// mayHaveRestarted reports whether a response must be ignored because the kubelet may have just
-// restarted. This is assumed if the response lists none of the pods that held GPUs before. For less
-// than a second after its start, a kubelet lists no pods, or only its static pods. The mapper
-// requests the next response soon, and always accepts it.
+// mayHaveRestarted reports whether a response must be ignored because it lists none of the pods that held GPUs before.
+// For less than a second after its start, a kubelet lists no pods, or only its static pods. The mapper requests the
+// next response soon and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {
@@ -313,14 +304,13 @@ func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	err = errors.Join(m.sight.Check(), err)
-	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)
 	return live, err
 }
 
-// requestPoll requests a poll from Run before the next tick.
 func (m *Mapper) requestPoll() {
 	select {
 	case m.extra <- struct{}{}:

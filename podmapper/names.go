@@ -18,17 +18,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was last listed or looked up. A
-// container's processes may still run after the kubelet has removed its link, so the time must be longer than such
-// processes run. It must also be longer than a response from the kubelet is valid.
+// keepNames is the time for which a container is remembered after its link was last listed or looked up. It must be
+// longer than the processes of a container can run after the kubelet has removed its link, and longer than a response
+// of the kubelet is valid.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is the number of digits of a container's id that are enough to identify the
-// container. Container engines also display 12 digits of an id.
+// minIDDigits is the number of digits that identify a container. Container engines also display 12 digits of an id.
 const minIDDigits = 12
 
-// names is an index of containers, built from the kubelet's log links, log directories and Pods
-// API. It is safe for concurrent use.
+// names is an index of containers from the kubelet's log links, log directories and Pods API. It is safe for concurrent
+// use.
 type names struct {
 	dir     string
 	logRoot string // root of the log directories, or empty
@@ -44,17 +43,16 @@ type names struct {
 	mu    sync.Mutex
 	links map[string]*link // links by their key
 	logs  podLogs
-	// single and singleByName contain the container of each pod that has only one container. single
-	// contains containers from the Pods API, by pod UID. singleByName contains containers from the
-	// pod-resources API, by pod name.
+	// single and singleByName contain the container of each pod that has only one container: single from the Pods API
+	// by pod UID, and singleByName from the pod-resources API by pod name.
 	single       map[string]gpu.Owner
 	singleAsked  time.Duration // boot-clock time at which single was requested
 	singleByName map[podName]string
-	// listing is the number of times that the directory of links was read successfully.
+	// listing counts the successful reads of the directory of links.
 	listing uint64
 }
 
-// link describes a log link, or a container from the Pods API, and the time of its last use.
+// link is a log link, or a container from the Pods API, with the time of its last use.
 type link struct {
 	logLink
 	listing uint64        // number of the last listing that contained the link
@@ -75,9 +73,8 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops old containers. While the directories cannot be read, forget keeps the containers of live pods,
-// because the UIDs of allocations come from these containers. It also keeps whether the last successful listing
-// contained them.
+// forget drops old containers, except containers of live pods that the last successful listing contained. The UIDs of
+// allocations come from these containers, even while the directories cannot be read.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,19 +84,18 @@ func (n *names) forget(live map[string]bool) {
 	})
 }
 
-// maxNames is the maximum number of remembered containers. This number is a few times the limit for
-// one listing.
+// maxNames is the maximum number of remembered containers, a few times the limit for one listing.
 const maxNames = 50_000
 
-// If there are more than maxNames containers, enforceLimit drops the containers that were last used
-// before the given time. The caller holds n.mu.
+// enforceLimit drops the containers that were last used before the given time if there are more than maxNames. The
+// caller holds n.mu.
 func (n *names) enforceLimit(since time.Duration) {
 	if len(n.links) > maxNames {
 		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
 	}
 }
 
-// remember adds or replaces a link and returns it. The caller holds n.mu.
+// The caller of remember holds n.mu.
 func (n *names) remember(l logLink) *link {
 	key := l.key()
 	known := n.links[key]
@@ -113,11 +109,9 @@ func (n *names) remember(l logLink) *link {
 // current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs reports whether log directories are configured. On a host without Kubernetes, no log
-// directories are configured.
+// hasLogs returns false on a host without Kubernetes, for which no log directories are configured.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
-// refresh reads the directories and updates the stage.
 func (n *names) refresh(ctx context.Context) error {
 	if !n.hasLogs() {
 		return nil
@@ -126,7 +120,7 @@ func (n *names) refresh(ctx context.Context) error {
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	err, ok := runInTurn(due, n.disk, n.load)
-	if ctx.Err() != nil { // a read that is cancelled by the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // the end of the context is not a failure of the stage
 		return ctx.Err()
 	}
 	if !ok {
@@ -136,9 +130,8 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
-// learn adds data from a response of the Pods API: the containers with known ids, and the
-// containers that are the only container of their pod. requested is the time at which the response
-// was requested.
+// learn stores the containers with known ids from the Pods API, and the containers that are the only container of their
+// pod. requested is the time of the request.
 func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,10 +150,9 @@ func (n *names) learnSingle(containers map[podName]string) {
 	n.singleByName = containers
 }
 
-// lookup returns the container with the given id. If podUID is not empty, the container must belong
-// to this pod. If the container is unknown, lookup reads the directory again, because a container
-// that has just started may be missing from the index. In a sandbox (gVisor), the id in the cgroup
-// of a process is not the id of a container. A process in a sandbox is attributed to the only
+// lookup returns the container with the given id. If podUID is not empty, the container must belong to this pod. For an
+// unknown container, lookup reads the directory again, because the container may have just started. In a sandbox
+// (gVisor), the id in the cgroup of a process is not the id of a container. Such a process is attributed to the only
 // container of its pod, if the pod has had no other container since the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
@@ -176,9 +168,9 @@ func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) 
 	return c, true
 }
 
-// singleContainer returns the only container of a pod. It does not use a response of the Pods API
-// that is older than the first observation of the process. The process may belong to an ephemeral
-// container that was added after such a response.
+// singleContainer returns the only container of a pod. It uses a response of the Pods API only if the response is newer
+// than the first observation of the process. The process may belong to an ephemeral container that an older response
+// does not contain.
 func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
 	n.mu.Lock()
 	c, ok := n.single[podUID]
@@ -195,7 +187,7 @@ func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time
 	return c, ok && c.Part != ""
 }
 
-// pod returns the owner for the pod with the given UID, without a container.
+// pod returns the owner of the pod's processes, without a container.
 func (n *names) pod(uid string) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,7 +214,7 @@ func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) 
 	return l.Owner, true
 }
 
-// find returns the link with the given id, or nil. The caller holds n.mu.
+// The caller of find holds n.mu.
 func (n *names) find(podUID, id string) *link {
 	l, known := n.links[id]
 	switch {
@@ -234,9 +226,8 @@ func (n *names) find(podUID, id string) *link {
 	return l
 }
 
-// findTruncated finds a container by the truncated id of its link, if enough digits are left to
-// identify it. Enough digits are required even if the pod has only one link, because the links
-// of its other containers may not exist yet.
+// findTruncated finds a container by the truncated id of its link, if enough digits are left. They are required even if
+// the pod has only one link, because the links of its other containers may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {
@@ -253,10 +244,8 @@ func (n *names) findTruncated(podUID, id string) (found *link) {
 	return found
 }
 
-// podName identifies a pod in the kubelet's list.
 type podName struct{ namespace, pod string }
 
-// candidates returns the known pods by name.
 func (n *names) candidates() candidates {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -291,8 +280,7 @@ func (n *names) load() error {
 	return errors.Join(linksErr, logsErr)
 }
 
-// readLinks reads all links. It skips a link if the format of the link's target is unknown, or if
-// the link is removed while the directory is read.
+// readLinks skips a link whose target has an unknown format, or that is removed while the directory is read.
 func (n *names) readLinks() ([]logLink, error) {
 	entries, err := readNames(n.dir, n.limit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -311,8 +299,7 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink reads one link. If the name of the link ends with a known id, readLink does not read the
-// link, because the data for a container id never changes.
+// readLink does not read a link whose name ends with a known id, because the data of a container id never changes.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

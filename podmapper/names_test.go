@@ -42,9 +42,8 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink checks links with truncated names, in which the container id is incomplete or missing. Twelve digits
-// must be enough to identify a container. Even if no other link exists, the mapper must not assume that the pod has
-// no other container.
+// TestCutLink checks truncated links, in which the container id is incomplete or missing. Twelve digits must suffice.
+// Even if no other link exists, the pod may have other containers.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -87,8 +86,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with an unknown container. After five seconds, it must be attributed to the pod in
-// its cgroup, and as soon as its container is known, to the container.
+// TestOnlyPodKnown checks that a process with an unknown container is attributed to its pod after five seconds, and to
+// its container as soon as this is known.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -126,8 +125,6 @@ func TestOnlyPodKnown(t *testing.T) {
 	}
 }
 
-// TestContainerKnownLater checks that a process of a known pod is attributed to its container as soon as the container
-// is known.
 func TestContainerKnownLater(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -142,7 +139,6 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodIsKept checks that a process is still attributed to its pod when the mapper has dropped the pod's name.
 func TestPodIsKept(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -26,11 +26,10 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// bootTime is the value of btime in the test's /proc/stat.
 const bootTime = 1_700_000_000
 
-// A node is a machine made of files: a /proc tree, a directory of log links, and a kubelet's socket. A mapper with a
-// test clock reads them.
+// A node is a machine made of files: a /proc tree, a directory of log links, and the kubelet's socket. Its mapper has a
+// test clock.
 type node struct {
 	t      testing.TB
 	dir    string
@@ -70,10 +69,8 @@ func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	return n
 }
 
-// hostPIDs is the name of the host's PID namespace.
 const hostPIDs = "pid:[4026531836]"
 
-// namespace sets the PID namespace of the mapper.
 func (n *node) namespace(name string) {
 	n.t.Helper()
 	n.remove("proc/self/ns")
@@ -90,7 +87,7 @@ func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// write replaces a file atomically, as the kernel does in /proc.
+// write replaces a file atomically, like the kernel in /proc.
 func (n *node) write(name, content string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -103,7 +100,7 @@ func (n *node) remove(name string) {
 	check(n.t, os.RemoveAll(n.path(name)))
 }
 
-// start creates a process in the cgroup (version 2) with the given path.
+// start creates a process in a cgroup of version 2.
 func (n *node) start(pid uint32, ticks uint64, name, cgroup string) gpu.ProcessID {
 	n.t.Helper()
 	n.write(fmt.Sprintf("proc/%d/stat", pid), statLine(pid, ticks, name, 0))
@@ -128,7 +125,6 @@ func (n *node) link(c gpu.Owner, id string) string {
 	return name
 }
 
-// process returns a process that must exist.
 func (n *node) process(pid uint32) gpu.Process {
 	n.t.Helper()
 	p, ok := n.Process(pid)
@@ -138,13 +134,11 @@ func (n *node) process(pid uint32) gpu.Process {
 	return p
 }
 
-// poll calls Refresh. The test fails if a stage fails.
 func (n *node) poll() {
 	n.t.Helper()
 	check(n.t, n.Refresh(context.Background()))
 }
 
-// pollFails calls Refresh, which must return an error that contains the given words.
 func (n *node) pollFails(words string) {
 	n.t.Helper()
 	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
@@ -152,12 +146,11 @@ func (n *node) pollFails(words string) {
 	}
 }
 
-// cgroupPath returns the path of the cgroup that the cgroupfs driver creates for a container.
+// cgroupPath returns the path that the cgroupfs driver creates for a container.
 func cgroupPath(c gpu.Owner, id string) string {
 	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
 
-// kubelet is a server on the kubelet's socket.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
@@ -168,7 +161,7 @@ type kubelet struct {
 	stop func()
 }
 
-// serve starts a kubelet that returns the given response until it is stopped or the test ends.
+// The kubelet runs until it is stopped or the test ends.
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
@@ -176,7 +169,7 @@ func (n *node) serve(answer func(context.Context) (*podresources.ListPodResource
 	return k
 }
 
-// serveAt starts a server on a socket, which runs until it is stopped or the test ends.
+// The server runs until it is stopped or the test ends.
 func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
 	server := grpc.NewServer()
@@ -194,7 +187,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen creates a new socket. Its file remains when the listener is closed, as with the kubelet.
+// The socket's file remains when the listener is closed, as with the kubelet.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -217,10 +210,9 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// A test that waits longer than this timeout is assumed to hang. The timeout is long enough for a busy machine.
+// hangTimeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
-// wait waits for the next call to the kubelet.
 func (k *kubelet) wait(t testing.TB) {
 	t.Helper()
 	select {
@@ -230,15 +222,13 @@ func (k *kubelet) wait(t testing.TB) {
 	}
 }
 
-// holds returns a response with exactly the given pods.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 	}
 }
 
-// holder returns a pod with one container that holds devices. There is one entry per device, as in the
-// kubelet's response.
+// holder returns a pod with one container that holds devices, with one entry per device like the kubelet's response.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {
@@ -279,7 +269,6 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// cpuTime returns the CPU time used by the test's process.
 func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

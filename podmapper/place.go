@@ -7,14 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// begin returns the index of the first segment in the part of the path that the kubelet or its
-// runtime creates. It returns -1 if there is no such part. Each segment above this part must be a
-// cgroup that only uid 0 can create. There are four kinds of such cgroups: levels above the
-// exporter's cgroup namespace, systemd slices except for user slices, the root cgroup of the
-// kubelet, and one container of a container engine. The container is accepted because a node of
-// kind is such a container. Other cgroups are not accepted. For example, a system service, an LXC
-// container or a virtual machine may give its cgroup to another user. This user can then create
-// cgroups with the name of a pod's cgroup.
+// begin returns the index of the first segment that the kubelet or its runtime creates, or -1. Above it, only cgroups
+// are accepted that uid 0 must have created: levels above the exporter's cgroup namespace, systemd slices except user
+// slices, the root cgroup of the kubelet, and one container of a container engine, because a node of kind is such a
+// container. A system service, an LXC container or a virtual machine may give its cgroup to another user, who can then
+// create cgroups with the name of a pod's cgroup.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -34,9 +31,8 @@ func begin(segments []string) int {
 	return -1
 }
 
-// IsPod reports whether a segment of a cgroup path belongs to pods. Such a segment is the cgroup
-// of a pod, the cgroup of a container in a pod, or a cgroup that contains pods. The caller must
-// ensure that only uid 0 can create cgroups in the segments above.
+// IsPod reports whether a segment of a cgroup path is the cgroup of a pod, of a container in a pod, or of several pods.
+// The caller must ensure that only uid 0 can create cgroups in the segments above.
 func IsPod(segment string, above []string) bool {
 	slice, _, _ := strings.Cut(segment, ":")
 	_, isPod := podOfSegment(slice, above)
@@ -44,15 +40,14 @@ func IsPod(segment string, above []string) bool {
 		isHiddenClass(segment, above) || isBeside(segment, above) || isRuntimeSegment(segment)
 }
 
-// isKubepods reports whether a slice contains pods. The name of a slice contains its path; for
-// example, kubelet-kubepods-burstable is inside kubelet.
+// isKubepods reports whether a slice contains pods. The name of a slice contains its path. For example,
+// kubelet-kubepods-burstable is inside kubelet.
 func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a segment can be inside the parent. The segment is a slice or the
-// first segment of the part that the kubelet creates. The name of a slice inside another slice
-// begins with the name of the other slice.
+// isNestedIn reports whether a segment can be inside the parent. The name of a slice inside another slice begins with
+// the name of the other slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -61,9 +56,9 @@ func isNestedIn(segment, parent string) bool {
 	return !ok || strings.HasPrefix(segment, slice+"-")
 }
 
-// runtimeServices contains the services of container runtimes. These services run as uid 0. If
-// the kubelet uses the systemd driver but the runtime does not, runc creates cgroups with the
-// name <slice>:<prefix>:<id> in the cgroup of such a service.
+// runtimeServices contains the services of container runtimes, which run as uid 0. If the kubelet uses the systemd
+// driver but the runtime does not, runc creates cgroups with the name <slice>:<prefix>:<id> in the cgroup of such a
+// service.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
 // isParent reports whether only uid 0 can create cgroups in the segment.
@@ -79,8 +74,8 @@ func isParent(segment string, above []string) bool {
 	return strings.HasPrefix(segment, "kubelet") && !strings.HasSuffix(segment, ".scope") && isNestedIn(segment, last(above))
 }
 
-// engineContainer returns the number of segments of a Docker, Podman or nerdctl container at the
-// beginning of a path, or 0.
+// engineContainer returns the number of segments of a Docker, Podman or nerdctl container at the beginning of a path,
+// or 0.
 func engineContainer(segments []string) int {
 	first, below := segments[0], segments[1:]
 	if (first == "docker" || first == "libpod_parent" || first == "default") && len(below) > 0 {
@@ -101,14 +96,14 @@ func engineContainer(segments []string) int {
 	return 0
 }
 
-// isHiddenClass reports whether the segment is the cgroup of a QoS class directly below the
-// levels that a private cgroup namespace hides.
+// isHiddenClass reports whether the segment is the cgroup of a QoS class directly below the levels that a private
+// cgroup namespace hides.
 func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }
 
-// isBeside reports whether the segment is a container in the exporter's own pod, as seen from a
-// private cgroup namespace.
+// isBeside reports whether the segment is another container of the exporter's pod, as seen from a private cgroup
+// namespace.
 func isBeside(segment string, above []string) bool {
 	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
 }
@@ -118,7 +113,6 @@ func onlyAbove(segments []string) bool {
 	return !slices.ContainsFunc(segments, func(s string) bool { return s != ".." })
 }
 
-// last returns the last segment, or "" at the root.
 func last(segments []string) string {
 	if len(segments) == 0 {
 		return ""

@@ -11,10 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// pod contains the used fields of a pod in the kubelet's Pods API. The response contains messages
-// of the type Pod in k8s.io/api/core/v1. The comments of the functions below contain the field
-// numbers. The program does not import k8s.io/api, because it would become 40 % larger and would
-// need fifteen more modules.
+// pod contains the used fields of a Pod (k8s.io/api/core/v1) in the kubelet's Pods API. The functions below contain the
+// field numbers. The program does not import k8s.io/api, which would make it 40 % larger and need fifteen more modules.
 type pod struct {
 	podName
 	uid     string // for a static pod, 32 hex digits, as in the name of the pod's cgroup
@@ -30,7 +28,6 @@ type pod struct {
 	vgpus    []gpu.DeviceName // GPUs that HAMi's scheduler chose
 }
 
-// containerStatus describes a container that was started.
 type containerStatus struct {
 	name, id   string // id without the prefix of the runtime; may be empty
 	terminated bool
@@ -39,8 +36,8 @@ type containerStatus struct {
 // extendedResource is an extended resource that DRA serves (KEP-5004).
 type extendedResource struct{ container, resource string }
 
-// alive reports whether the pod holds its devices. A pod holds its devices from its admission until
-// it ends. If a pod is deleted, it holds its devices until its containers have ended.
+// alive reports whether the pod holds its devices, from its admission until it ends. A deleted pod holds its devices
+// until its containers have ended.
 func (p *pod) alive() bool {
 	running := func(s containerStatus) bool { return !s.terminated }
 	switch {
@@ -56,9 +53,8 @@ func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the extended resource that the claim represents for a container. If the
-// argument container is empty, the resource may belong to any container. If there is no such
-// resource, or if there are several, resourceOf returns "".
+// resourceOf returns the extended resource that the claim represents for a container, or for any container if container
+// is empty. It returns "" if there is no such resource, or more than one.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
@@ -91,8 +87,8 @@ func parsePod(data []byte) (p pod, err error) {
 	return p, nil
 }
 
-// wellFormed reports whether processes can be matched to the pod. For a static pod this may be
-// false, because the UID in its manifest may be any text.
+// wellFormed reports whether processes can be matched to the pod. The UID in the manifest of a static pod may be any
+// text.
 func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }
@@ -124,9 +120,8 @@ func (p *pod) parseMetadata(data []byte) error {
 	})
 }
 
-// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. In
-// containers and initContainers, field 1 is the name. In ephemeralContainers, field 1 is a message
-// with the name in its field 1.
+// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. In containers and
+// initContainers, field 1 is the name. In ephemeralContainers, field 1 is a message with the name in its field 1.
 func (p *pod) parseSpec(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		var name string
@@ -147,9 +142,8 @@ func (p *pod) parseSpec(data []byte) error {
 	})
 }
 
-// parseStatus reads a PodStatus: phase = 1, containerStatuses = 8,
-// initContainerStatuses = 10, ephemeralContainerStatuses = 13,
-// extendedResourceClaimStatus = 18.
+// parseStatus reads a PodStatus: phase = 1, containerStatuses = 8, initContainerStatuses = 10,
+// ephemeralContainerStatuses = 13, extendedResourceClaimStatus = 18.
 func (p *pod) parseStatus(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -205,8 +199,7 @@ func (p *pod) parseExtended(data []byte) error {
 	})
 }
 
-// eachField calls visit for each field of a message that is a string, bytes or a message. It stops
-// at the first error.
+// eachField calls visit for each field of a message that is a string, bytes or a message, until the first error.
 func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
 		n, kind, size := protowire.ConsumeTag(data)

@@ -13,16 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
-// If the runtime writes no log files, there are no links, but the directories exist. The names of
-// the directories contain no container ids. A podLogs is immutable.
+// podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>. They exist even if
+// the runtime writes no log files and there are no links, but contain no container ids. A podLogs is immutable.
 type podLogs struct {
 	root string
 	pods map[string]podName // pod names by UID
 }
 
-// readPodLogs lists the pods with log directories. A missing root is not an error, because the log
-// links may suffice.
+// A missing root is not an error in readPodLogs, because the log links may suffice.
 func readPodLogs(root string, limit int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
@@ -40,11 +38,9 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the only container of the given pod. The result is the only container with a log
-// directory, if the kubelet's list also contains no other container of the pod. Otherwise single
-// returns no owner. The kubelet creates a container's directory before it creates the container, so
-// each running container has a directory. The directory of an init container remains after the init
-// container has ended.
+// single returns the only container with a log directory, if the kubelet's list contains no other container of the pod
+// either. The kubelet creates a container's directory before it creates the container, so each running container has a
+// directory. The directory of an init container remains after its end.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {
@@ -67,13 +63,11 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 	return c, validName(c.Scope) && validName(c.Name) && validUID(c.UID)
 }
 
-// maxLogs is the maximum number of entries in a log directory. A node with 500 pods has a few
-// thousand links.
+// maxLogs is the maximum number of entries in a log directory. A node with 500 pods has a few thousand links.
 const maxLogs = 20_000
 
-// readNames lists a directory, unsorted. If the directory contains more than limit entries,
-// readNames returns an error, because entries that are missing from a partial list would count as
-// removed.
+// readNames lists a directory, unsorted. More than limit entries are an error, because entries that are missing from a
+// partial list would count as removed.
 func readNames(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// pods contains a response of the Pods API; nil means that there is no response.
+// pods is a response of the Pods API, or nil if there is no response.
 type pods struct {
 	byUID map[string]*pod
-	// byName contains the pods by name. Several pods may have the same name.
+	// byName may contain several pods with the same name.
 	byName    map[podName][]*pod
 	requested time.Duration // boot-clock time at which the response was requested
 }
@@ -26,9 +26,8 @@ func newPods(list []pod, requested time.Duration) *pods {
 	return ps
 }
 
-// uids returns the UIDs of the listed pods. The list was requested between two responses of the
-// Pods API: the argument before, and this response. If the earlier response contains another pod
-// with the same name, uids omits the name, because the list may refer to either pod.
+// uids returns the UIDs of the listed pods. The list was requested between two responses of the Pods API: before and
+// ps. If before contains another pod with the same name, the name is omitted, because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
@@ -41,9 +40,8 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the only live pod with the given name, because a response may contain both an
-// ended pod and its successor. If no pod or more than one pod with the name is alive, named
-// returns the only pod with the name, or nil.
+// named returns the only live pod with the given name. A response may contain both an ended pod and its successor. If
+// the number of live pods is not one, named returns the only pod with the name, or nil.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
@@ -61,7 +59,7 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// mayHaveHeld reports whether, in this response, a name belongs to the given pod or to no pod.
+// mayHaveHeld reports whether a name belongs to the given pod or to no pod in this response.
 func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
@@ -78,8 +76,7 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive corrects live, which was derived from logs. It adds the pods that are alive
-// according to this response, and removes the pods that are not.
+// correctLive corrects live, which was derived from logs, by the pods in this response.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
@@ -93,7 +90,6 @@ func (ps *pods) correctLive(live map[string]bool) {
 	}
 }
 
-// addTo adds the pods to the candidates for their name.
 func (ps *pods) addTo(known candidates) {
 	if ps == nil {
 		return
@@ -103,7 +99,6 @@ func (ps *pods) addTo(known candidates) {
 	}
 }
 
-// resourceOf returns the extended resource that a claim represents.
 func (ps *pods) resourceOf(uid, container, claim string) string {
 	if ps == nil || ps.byUID[uid] == nil {
 		return ""
@@ -111,7 +106,6 @@ func (ps *pods) resourceOf(uid, container, claim string) string {
 	return ps.byUID[uid].resourceOf(container, claim)
 }
 
-// containers returns the containers with a known id.
 func (ps *pods) containers() []logLink {
 	var list []logLink
 	for _, p := range ps.byUID {
@@ -124,8 +118,8 @@ func (ps *pods) containers() []logLink {
 	return list
 }
 
-// single returns the only container of each pod. It omits pods with several containers of any
-// kind, and pods with a container that was not started. The key is the pod UID.
+// single returns the only container of each pod, by pod UID. Pods with several containers of any kind, or with a
+// container that was not started, are omitted.
 func (ps *pods) single() map[string]gpu.Owner {
 	single := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
@@ -136,14 +130,14 @@ func (ps *pods) single() map[string]gpu.Owner {
 	return single
 }
 
-// listPods reads the Pods API. The result is nil if the API does not exist or the call failed.
+// listPods returns nil if the API does not exist or the call failed.
 func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	if !m.podsAPI.present() {
 		return nil, nil
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)

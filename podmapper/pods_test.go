@@ -22,7 +22,6 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// podServer is a server on the socket of the Pods API.
 type podServer struct {
 	podsapi.UnimplementedPodsServer
 	pods atomic.Pointer[[][]byte]
@@ -34,7 +33,6 @@ func (s *podServer) ListPods(context.Context, *podsapi.ListPodsRequest) (*podsap
 	return &podsapi.ListPodsResponse{Pods: *s.pods.Load()}, s.err
 }
 
-// servePods starts a server of the Pods API that returns the given pods.
 func (n *node) servePods(pods ...[]byte) *podServer {
 	n.t.Helper()
 	s := &podServer{}
@@ -45,7 +43,7 @@ func (n *node) servePods(pods ...[]byte) *podServer {
 
 func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
 
-// message marshals fields that are strings or messages. The arguments alternate between a field's number and its value.
+// message marshals fields that are strings or messages. The arguments alternate between field numbers and values.
 func message(fields ...any) []byte {
 	var data []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -60,8 +58,8 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod returns a pod in the given phase with the container c and the containers in others. ids contains container ids
-// by container name. A container without an entry in ids has no id yet.
+// apiPod returns a pod with the container c and the containers in others. ids contains container ids by container name.
+// Other containers have no id yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -74,7 +72,6 @@ func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) 
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID), 2, spec, 3, state)
 }
 
-// TestPodsAPINames checks that the mapper can identify a container with the Pods API alone.
 func TestPodsAPINames(t *testing.T) {
 	n := newNode(t)
 	static := trainer
@@ -93,9 +90,8 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks a process with an unknown container id. It must be attributed to the only container of its
-// pod if a response of the Pods API contains no other container. This response must be newer than the first observation
-// of the process, because a debug container may be missing from an older response.
+// TestOnlyContainer checks that a process with an unknown container id is attributed to the only container in a
+// response of the Pods API. A response from before the first observation of the process may lack a debug container.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -132,8 +128,6 @@ func TestOnlyContainer(t *testing.T) {
 	}
 }
 
-// TestPodsAPILiveness checks that a pod holds its devices from its admission until its end, regardless of its
-// processes.
 func TestPodsAPILiveness(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -152,8 +146,8 @@ func TestPodsAPILiveness(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIAndARecreatedPod checks two pods with the same name. The second pod appears between two responses of the
-// Pods API. The kubelet's list between these responses may be about either pod.
+// TestPodsAPIAndARecreatedPod replaces a pod by another pod with the same name between two responses of the Pods API.
+// The kubelet's list between them may be about either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -184,8 +178,7 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIFails checks the time in which the Pods API does not respond. The mapper must use the other sources and
-// the previous response of the Pods API.
+// While the Pods API does not respond, the mapper must use the other sources and the previous response.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -221,8 +214,7 @@ func TestPodsAPIFails(t *testing.T) {
 	}
 }
 
-// TestPodsAPIWithOddPods checks that a malformed pod does not affect other pods. An example is a static pod whose
-// manifest contains an arbitrary UID.
+// An example of a malformed pod is a static pod whose manifest contains an arbitrary UID.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -234,7 +226,7 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// TestNoPodsAPI checks a kubelet without the Pods API, even if a mount has created the socket's directory.
+// A mount may create the socket's directory, even if the kubelet has no Pods API.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -255,8 +247,8 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestExtendedResource checks a container that requests nvidia.com/gpu, for which DRA allocates a device. The Pods API
-// reports the claim for this request.
+// TestExtendedResource checks a container that requests nvidia.com/gpu and gets a device from DRA. The Pods API reports
+// the claim for this request.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
@@ -287,8 +279,7 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// TestPodLogs checks a runtime that writes no log files. The mapper must then read a pod's UID and its only container
-// from the log directories.
+// If the runtime writes no log files, a pod's UID and its only container must be read from the log directories.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -328,8 +319,8 @@ func TestPodLogs(t *testing.T) {
 	}
 }
 
-// TestPodLogsWithoutLinks checks that a missing directory of links is an error, but does not affect
-// the log directories.
+// TestPodLogsWithoutLinks checks that a missing directory of links is an error, but does not affect the log
+// directories.
 func TestPodLogsWithoutLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""
@@ -343,8 +334,7 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodLogsAfterLinks checks a pod whose log links were removed. Its name must stay known while its log directory
-// exists.
+// TestPodLogsAfterLinks checks that the name of a pod without log links stays known while its log directory exists.
 func TestPodLogsAfterLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
@@ -383,8 +373,8 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestRunPollsForAnUnknownContainer checks that a container without a link is identified through
-// the Pods API as soon as its process appears.
+// TestRunPollsForAnUnknownContainer checks that a container without a link is identified through the Pods API as soon
+// as its process appears.
 func TestRunPollsForAnUnknownContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	check(t, os.RemoveAll(n.path("containers")))

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestPodEndsBetweenPolls checks that an ended pod is not live, even before the next poll.
+// TestPodEndsBetweenPolls checks that an ended pod is not live even before the next poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -42,8 +42,7 @@ func TestPodEndsBetweenPolls(t *testing.T) {
 	}
 }
 
-// TestOneProcessIsEnough checks that a pod counts as alive while at least one of its remembered
-// processes runs.
+// TestOneProcessIsEnough checks that a pod counts as alive while at least one of its known processes runs.
 func TestOneProcessIsEnough(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -65,8 +64,8 @@ func TestOneProcessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIOverridesProcesses checks a pod without processes that is alive according to the Pods API. It must stay
-// live, because the kubelet will restart a crashed container, and the mapper must request a poll.
+// TestPodsAPIOverridesProcesses checks that a pod without processes stays live if the Pods API reports it as alive,
+// because the kubelet will restart a crashed container.
 func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -84,7 +83,6 @@ func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestRunPollsForAnEndedPod checks that the end of a pod's last process causes an early poll.
 func TestRunPollsForAnEndedPod(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -101,8 +99,7 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestUnchangedProcessIsNotReadAgain checks that a process is not read again while its start time is the same. The test
-// replaces its cgroup file with an unreadable file.
+// The test replaces the cgroup file of an unchanged process with an unreadable file.
 func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -123,8 +120,7 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// TestProcessThatMovesIntoItsContainer checks that a process is read again while the runtime may still move it. The
-// runtime starts the first process of a container outside the container, and then moves it into the container.
+// The runtime starts the first process of a container outside the container, and then moves it into the container.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -156,8 +152,7 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestKernelThreadsAreInNoPod checks that kernel threads cause no error. In a private cgroup namespace, the cgroup of a
-// kernel thread has no name.
+// In a private cgroup namespace, the cgroup of a kernel thread has no name, which must cause no error.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

@@ -148,8 +148,6 @@ func TestProcessNameIsKeptAsItIs(t *testing.T) {
 	}
 }
 
-// TestProcessIsReadOnce checks that a known process is not read again while its start time is
-// unchanged.
 func TestProcessIsReadOnce(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -175,8 +173,8 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	wantOwner(t, n.Owner(old), trainer)
 }
 
-// TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The mapper must
-// attribute the cgroup neither to the old nor to the new process.
+// TestPIDReusedWhileItIsRead reuses a PID between the reads of stat and cgroup. The cgroup must not be attributed to
+// either process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -205,8 +203,8 @@ func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// readSlowly requests a process from the mapper, and returns when the mapper has read stat and opened cgroup. cgroup is
-// a pipe to which the test writes later. The channel receives the process, or nil if it does not exist.
+// readSlowly requests a process and returns when the mapper has read stat and opened cgroup, which is a pipe to which
+// the test writes later. The channel receives the process, or nil if it does not exist.
 func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
@@ -224,8 +222,8 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks a process whose cgroup cannot be read. It must be unmapped, reported, and read again
-// later. Other processes must not be affected.
+// TestUnreadableCgroup checks that a process whose cgroup cannot be read is unmapped, reported, and read again later,
+// without effect on other processes.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -251,8 +249,8 @@ func TestUnreadableCgroup(t *testing.T) {
 	wantOwner(t, n.process(1).Owner, host)
 }
 
-// TestExitsDuringScan checks a process that begins to exit after the scan has read its stat file. With cgroup v1,
-// the cgroup of such a process is unknown. The scan must not fail because of this process.
+// TestExitsDuringScan checks a process that begins to exit after the scan has read its stat file. With cgroup v1, the
+// cgroup of such a process is unknown, which must not be an error.
 func TestExitsDuringScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -301,8 +299,7 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks a process whose owner becomes known late: some time after the container's first process has
-// started, or even after the process has ended.
+// TestPendingOwner checks a process whose owner becomes known late, even after the process has ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

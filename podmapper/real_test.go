@@ -12,11 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of each version on the machine. The cgroups have the names that
-// the kubelet and the runtimes use.
+// TestRealCgroups starts real processes in real cgroups of each version, which have the names that the kubelet and the
+// runtimes use.
 func TestRealCgroups(t *testing.T) {
-	// The names are unique, because the test reads all processes of the machine, on which another run of the test may
-	// be active.
+	// The names are unique, because the test reads all processes of the machine, and may run several times at once.
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid
@@ -38,7 +37,7 @@ func TestRealCgroups(t *testing.T) {
 				n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
 				n.link(trainer, id)
 				n.serve(holds(holder(trainer, "", gpuA)))
-				// The root cgroup of the test has a name like the root cgroup of the kubelet.
+				// The test's root cgroup has a name like the kubelet's root cgroup.
 				sleeper := cgroup.Start(t, cgroup.New(t, hierarchy, fmt.Sprintf("kubelet-test-%d/%s", os.Getpid(), tt.path)))
 				inPod := tt.want.Kind == gpu.OwnerPod
 				n.poll()

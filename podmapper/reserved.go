@@ -8,29 +8,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// DefaultReservations contains the namespaces in which KAI Scheduler and Run:ai reserve GPUs that
-// other pods share.
+// DefaultReservations contains the namespaces in which KAI Scheduler and Run:ai reserve GPUs that other pods share.
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
-	// groupLabel is a label that has the same value on the reservation of a GPU and on the pods that
-	// share this GPU. It is runai-gpu-group, or runai-gpu-group/<group> for a pod in several groups.
+	// groupLabel is a label with the same value on the reservation of a GPU and on the pods that share the GPU. It is
+	// runai-gpu-group, or runai-gpu-group/<group> for a pod in several groups.
 	groupLabel = "runai-gpu-group"
-	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as
-	// <UUID>,<type>,<memory>,<cores>. Devices of a container are separated by colons, and containers
-	// are separated by semicolons. With HAMi, the ids in the kubelet's list may differ from the
-	// devices in use.
+	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as <UUID>,<type>,<memory>,<cores>. Devices
+	// of a container are separated by colons, and containers by semicolons. With HAMi, the ids in the kubelet's list
+	// may differ from the devices in use.
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
-// addLabel stores a label of a pod if the mapper uses this label.
 func (p *pod) addLabel(name, value string) {
 	if name == groupLabel || strings.HasPrefix(name, groupLabel+"/") {
 		p.groups = append(p.groups, value)
 	}
 }
 
-// addAnnotation stores an annotation of a pod if the mapper uses this annotation.
 func (p *pod) addAnnotation(name, value string) {
 	if name != vgpuAnnotation {
 		return
@@ -43,8 +39,7 @@ func (p *pod) addAnnotation(name, value string) {
 	}
 }
 
-// sole returns the only container of the pod. If the pod has several containers, sole returns the
-// pod without a container.
+// sole returns the only container of the pod, or the pod if it has several containers.
 func (p *pod) sole() gpu.Owner {
 	if len(p.containers) == 1 && validName(p.containers[0]) {
 		return p.container(p.containers[0])
@@ -59,8 +54,7 @@ type reservations struct {
 	live       map[string]bool // UIDs of the live pods
 }
 
-// sharers returns the live pods that share the GPU of a reservation. These are the pods in the
-// same group that are not reservations.
+// sharers returns the live pods in the same group that are not reservations themselves.
 func (r reservations) sharers(uid string) (list []*pod) {
 	if r.pods == nil || r.pods.byUID[uid] == nil {
 		return nil
@@ -76,7 +70,6 @@ func (r reservations) sharers(uid string) (list []*pod) {
 	return list
 }
 
-// chosen returns the devices that HAMi's scheduler chose for a pod.
 func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	if ps == nil || ps.byUID[uid] == nil {
 		return nil
@@ -84,10 +77,10 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	return ps.byUID[uid].vgpus
 }
 
-// toUsers replaces each allocation to a reservation by allocations to the pods that share the GPU. If these pods
-// are unknown, it keeps the allocation and marks it as reserved. The argument ps is the last response of the Pods
-// API. If the format of a device id is unknown, and the pod in ps carries HAMi's annotation, toUsers uses the
-// devices in the annotation instead.
+// toUsers replaces each allocation to a reservation by allocations to the pods that share the GPU. If these pods are
+// unknown, the allocation is kept and marked as reserved. The argument ps is the last response of the Pods API. If the
+// format of a device id is unknown and the pod has HAMi's annotation in ps, the devices in the annotation are used
+// instead.
 func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string
@@ -112,8 +105,8 @@ func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation 
 	return out
 }
 
-// reserved returns the allocations to the given pods, which share a reservation. If there are no
-// such pods, it returns the allocation a, marked as reserved.
+// reserved returns allocations to the pods that share a reservation. Without such pods, it returns the allocation a,
+// marked as reserved.
 func reserved(a gpu.Allocation, pods []*pod) (list []gpu.Allocation) {
 	if len(pods) == 0 {
 		a.Reserved = true

@@ -32,15 +32,15 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
-// A reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
+// These are a reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
 var (
 	reservation = gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user        = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
 	other       = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
 )
 
-// TestReservation checks that a pod that only reserves a GPU does not count as a holder of the GPU. The live pods
-// in its group must be the holders. If these pods are unknown, the GPU must have no holder.
+// TestReservation checks that the holders of a reserved GPU are the live pods in the group, and never the pod that
+// reserves the GPU.
 func TestReservation(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
@@ -56,8 +56,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestReservationWithoutPods checks the holders of a reserved GPU when the Pods API stops responding. An ended pod must
-// no longer be a holder. After three polls, the pods in the group must be unknown.
+// TestReservationWithoutPods checks that an ended pod is no longer a holder of a reserved GPU when the Pods API stops
+// responding, and that no pods are known after three polls.
 func TestReservationWithoutPods(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
@@ -86,8 +86,7 @@ func TestReservationWithoutPods(t *testing.T) {
 	}
 }
 
-// TestVirtualGPU checks a pod with a device from HAMi. The ids that HAMi registers do not name a GPU, so the mapper
-// must read the GPU from the pod's annotation.
+// The ids that HAMi registers do not name a GPU, so the mapper must read the GPU from the pod's annotation.
 func TestVirtualGPU(t *testing.T) {
 	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

@@ -8,12 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// podAfter is the time for which a process waits for the name of its container before it is
-// attributed to its pod. This time is shorter than the time for which the ledger waits for owners
-// before it settles an interval.
+// podAfter is the time for which a process waits for the name of its container before it is attributed to its pod. It
+// is shorter than the time for which the ledger waits for owners before it settles an interval.
 const podAfter = 5 * time.Second
 
-// process is a process that belongs to a pod, identified or not.
+// process belongs to a pod, which may be unknown.
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
@@ -31,7 +30,6 @@ func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	return q.answer
 }
 
-// answer returns what is known about the owner of the process.
 func (p *process) answer() owner.Answer {
 	c := p.cgroup.Value()
 	if c == (cgroup{}) {
@@ -49,10 +47,8 @@ func (p *process) answer() owner.Answer {
 	return owner.Answer{Owner: found, ContainerID: c.containerID, Final: found.Part != ""}
 }
 
-// containerOf returns the container of a process of a pod. If the name of the container stays
-// unknown for podAfter, it returns the pod without a container. The name may stay unknown if it is
-// long, because before Kubernetes 1.37 the kubelet truncates the ids in the links of containers
-// with long names.
+// containerOf returns the container of a process of a pod, or the pod if the container stays unknown for podAfter.
+// Before Kubernetes 1.37, a long name may stay unknown, because the kubelet truncates the id in its link.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
 	if p.owner.Kind == gpu.OwnerPod { // only the pod of the process is known
@@ -70,8 +66,7 @@ func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	return m.names.pod(c.podUID)
 }
 
-// pollIfNew requests an early poll if the kubelet has not yet reported the allocations of the
-// owner.
+// pollIfNew requests an early poll if the kubelet has not yet reported allocations of the owner.
 func (m *Mapper) pollIfNew(o gpu.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

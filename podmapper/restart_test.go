@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// TestAllHoldersGone checks a kubelet that has just started. For a moment, this kubelet lists no pods, or only its
-// static pods. The mapper must ignore the first such response, but accept the second one in a row.
+// A kubelet that has just started lists no pods, or only its static pods, for a moment. The mapper must ignore the
+// first such response, but accept the second one in a row.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -33,8 +33,8 @@ func TestAllHoldersGone(t *testing.T) {
 	}
 }
 
-// TestRecreatedPodAfterAnEmptyAnswer checks a new pod with the name of an earlier holder. An ignored response must not
-// be used to identify it.
+// TestRecreatedPodAfterAnEmptyAnswer checks that an ignored response is not used to identify a new pod with the name of
+// an earlier holder.
 func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -54,8 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer checks a node with the Pods API. First the call List fails while the
-// Pods API still responds. Then an empty response to List must be ignored.
+// TestPodsAPIAndAnEmptyAnswer checks that an empty response to List is ignored after List failed while the Pods API
+// responded.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -72,8 +72,7 @@ func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestEmptyAnswerIsNoAnswer checks that an ignored response does not extend the validity of the
-// previous response.
+// TestEmptyAnswerIsNoAnswer checks that an ignored response does not extend the validity of the previous response.
 func TestEmptyAnswerIsNoAnswer(t *testing.T) {
 	n := newNode(t)
 	n.answer(holder(trainer, "", gpuA))

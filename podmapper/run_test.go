@@ -35,7 +35,6 @@ func (n *node) run() (stop func()) {
 	return stop
 }
 
-// waitPolled waits for the first poll.
 func (n *node) waitPolled() {
 	n.t.Helper()
 	select {
@@ -118,7 +117,7 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// TestRefreshEndsDuringAScan checks that a cancelled scan does not count as a failure, and that its result is not used.
+// TestRefreshEndsDuringAScan checks that a cancelled scan is not a failure, and that its result is not used.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -143,8 +142,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestConcurrentUse calls the mapper from the sampler and from Run at the same time, for the race
-// detector.
+// TestConcurrentUse lets the race detector check calls of the sampler and of Run at the same time.
 func TestConcurrentUse(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Millisecond })
 	k := n.serve(holds(holder(trainer, "", gpuA)))

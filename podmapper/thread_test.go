@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// If this environment variable is set, the program exits its main thread immediately while its other threads continue
-// to run.
+// If the environment variable exitMainThread is set, the program exits its main thread immediately, but not its other
+// threads.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
 // This function must run on the main thread, on which Go initialises variables.
@@ -52,7 +52,6 @@ func TestRealMainThreadExited(t *testing.T) {
 	}
 }
 
-// awaitZombie waits until the main thread of a process has exited.
 func awaitZombie(t *testing.T, pid string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); runtime.Gosched() {

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// TestUIDs checks that every character of a UID is validated.
 func TestUIDs(t *testing.T) {
 	tests := []struct {
 		name, good string
