@@ -12,14 +12,13 @@ import (
 // Embedded is the address that selects an engine that runs in this process.
 const Embedded = "embedded"
 
-// defaultPort is the default port of nv-hostengine.
 const defaultPort = "5555"
 
 // An Address is the address of a host engine.
 type Address struct {
 	text string
 	kind kind
-	// target is the address that the library receives: a path, host:port, or a URI.
+	// target is the part that the library receives: a path, host:port, or a URI.
 	target string
 }
 
@@ -86,8 +85,7 @@ func (a Address) Port() uint16 {
 // IsVSOCK reports whether the library connects through a vsock to a hypervisor.
 func (a Address) IsVSOCK() bool { return a.kind == uri }
 
-// check returns an error if the socket is missing, because the library's error does not name the
-// socket.
+// check returns an error if the socket is missing, because the library's error does not name it.
 func (a Address) check() error {
 	if a.kind != socket {
 		return nil

@@ -6,15 +6,13 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// latest reads the newest values of watched fields from the engine's cache.
 func (e *engine) latest(of []entity, fields []field) (values, error) {
 	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
 }
 
-// readLive makes the engine read values from the driver. The engine rejects the whole request if
-// one of the values does not exist. In this case readLive reads each entity separately and, if
-// necessary, each field separately. An error means that the engine is lost or does not support the
-// request.
+// readLive makes the engine read values from the driver. The engine rejects a whole request if one of the values does
+// not exist. In this case readLive reads each entity and, if necessary, each field separately. An error means that the
+// engine is lost or does not support the request.
 func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
 	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)

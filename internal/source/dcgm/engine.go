@@ -9,7 +9,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// These are the return codes that this package handles (dcgm_structs.h, dcgmReturn_t).
+// Return codes (dcgm_structs.h, dcgmReturn_t).
 const (
 	codeUninitialized = -10
 	codeNoData        = -14
@@ -26,7 +26,6 @@ type engine struct {
 
 var errClosed = errors.New("not connected")
 
-// do makes one call if the connection is open.
 func (e *engine) do(name string, call func() error) (err error) {
 	if !e.open {
 		return errClosed
@@ -48,7 +47,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// code returns the library's return code in an error, or 0 if the error contains only a text.
+// code returns 0 if the error contains only a text.
 func code(err error) int {
 	if e, ok := errors.AsType[*godcgm.Error](err); ok {
 		return int(e.Code)
@@ -61,7 +60,6 @@ func gone(err error) bool {
 	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
 }
 
-// connect loads the library, connects to the engine, and reads the versions of both.
 func (e *engine) connect(library string, a Address) error {
 	if err := load(library); err != nil {
 		return err
@@ -87,14 +85,13 @@ func (e *engine) connect(library string, a Address) error {
 	return nil
 }
 
-// close disconnects from the engine. The binding discards the connection even if an error occurs.
+// The binding discards the connection even if an error occurs.
 func (e *engine) close() error {
 	err := e.do("dcgmDisconnect", godcgm.Shutdown)
 	e.open = false
 	return err
 }
 
-// meta returns the library's description of a field.
 func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	err := e.do("DcgmFieldGetById", func() (err error) {
 		meta, err = godcgm.FieldGetByID(f)
@@ -103,8 +100,7 @@ func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	return meta, err == nil
 }
 
-// build returns the version in a list of key:value pairs, or an empty string if the list contains
-// no version.
+// build returns the version in a list of key:value pairs, or an empty string.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {
 		info, err := get()
@@ -118,22 +114,20 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 	return version
 }
 
-// skewed reports whether the library has a newer minor version than the engine. In this case the engine may reject
-// requests from the library. An older engine rejects all requests for values from libraries of version 4.6.
+// If the library has a newer minor version than the engine, the engine may reject its requests. Engines before 4.6
+// reject all requests for values from libraries of version 4.6.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)
 	return ok1 && ok2 && library > version
 }
 
-// minor returns the major and the minor part of a version as one number.
 func minor(version string) (n int, ok bool) {
 	var major, second int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &second)
 	return major*1000 + second, err == nil
 }
 
-// explain adds the known cause to an error.
 func (e *engine) explain(err error) error {
 	if code(err) == codeNoFunction {
 		return fmt.Errorf("%w (libdcgm %s is newer than host engine %s, so the host engine does not support the requests of libdcgm: install the libdcgm version of the host engine)",

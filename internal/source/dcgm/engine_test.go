@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library. The library is compiled only when a test first needs it,
-// because fuzzing workers never need it.
+// The fake client library in the folder scratch is compiled only when a test first needs it, because fuzzing workers
+// never need it.
 var scratch string
 
 var library = sync.OnceValue(func() string {
@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An engine is the fake host engine: the node that it reports, and additional content of its state file.
+// An engine is the fake host engine and its state file.
 type engine struct {
 	t     *testing.T
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// fields contains additional fields of the engine's record. lines contains additional lines.
+	// fields is added to the engine's record of the state file, and lines to the end of the file.
 	fields string
 	lines  []string
 	cfg    dcgm.Config
@@ -74,7 +74,6 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 	return e
 }
 
-// temperature is a field file with one row.
 const temperature = "DCGM_FI_DEV_GPU_TEMP, gauge, x"
 
 func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
@@ -94,7 +93,6 @@ func (e *engine) write() {
 	}
 }
 
-// add adds a line to the state file.
 func (e *engine) add(format string, args ...any) {
 	e.lines = append(e.lines, fmt.Sprintf(format, args...))
 	e.write()
@@ -103,25 +101,22 @@ func (e *engine) add(format string, args ...any) {
 // fault injects a fault, such as fail:999 or hang, into a call for a GPU.
 func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
 
-// healed removes the additional lines, and with them all faults.
 func (e *engine) healed() {
 	e.lines = nil
 	e.write()
 }
 
-// pass advances the clocks of the test and of the engine.
 func (e *engine) pass(d time.Duration) {
 	e.clock.Advance(d)
 	e.write()
 }
 
-// enriched is the source under test: a driver that reports the node, and an enricher that adds the engine's values.
+// enriched combines a driver that reports the node with the enricher under test.
 type enriched struct {
 	*dcgm.Enricher
 	engine *engine
 }
 
-// open returns the source under test. The enricher is closed at the end of the test.
 func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.logged, nil))
@@ -142,7 +137,7 @@ func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// driver returns the report of the node's driver, which does not measure the activity of MIG instances.
+// The driver does not measure the activity of MIG instances.
 func (e *engine) driver() gpu.Report {
 	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
 	for _, g := range e.node.GPUs {
@@ -153,7 +148,7 @@ func (e *engine) driver() gpu.Report {
 	return r
 }
 
-// calls returns all calls so far, with their return codes.
+// calls returns each call as its name and return code, separated by a space.
 func (e *engine) calls() (out []string) {
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
 	for line := range strings.Lines(string(log)) {
@@ -163,8 +158,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns the number of times that a call returned a code. The argument call contains the name of the call
-// and the code, separated by a space.
+// count returns how often an element of calls occurs.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {
@@ -192,7 +186,7 @@ func (e *engine) watched() map[string]bool {
 }
 
 // checkLeaks checks that all groups were removed, that every call was made with a connection, and that every requested
-// value was watched. For a value that is not watched, the engine would log an error.
+// value was watched.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {
@@ -233,7 +227,6 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// readAll reads a report and compares it with the node.
 func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)

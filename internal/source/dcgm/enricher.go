@@ -51,18 +51,16 @@ type Enricher struct {
 	paged time.Duration  // boot-clock time at which the engine returned the page
 }
 
-// answer is the result of one turn.
+// answer is the result of [Enricher.turn].
 type answer struct {
 	session *session
 	addition
 	err error
 }
 
-// addition contains the values that the engine adds to a report.
 type addition struct {
 	page *gpu.FieldPage
-	// activity contains the activity of the MIG instances since the last answer, by UUID of the
-	// GPU.
+	// activity contains the activity of MIG instances since the last answer, by UUID of the GPU.
 	activity map[string][]gpu.InstanceSample
 }
 
@@ -72,8 +70,7 @@ func New(cfg Config) *Enricher {
 }
 
 // Enrich connects to the engine if necessary, and adds the engine's values to the report. It takes at most about
-// [Config.CallTimeout]. If a result is late, only its field page is used. Until a new page arrives or the last page
-// expires, the last page is used, so that a late or missing result causes no gap.
+// [Config.CallTimeout]. If no new field page arrives in time, it uses the last page until that page expires.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +84,6 @@ func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	return err
 }
 
-// ask runs one turn in the lane and returns its answer.
 func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error) {
 	if e.closed {
 		return answer{}, errors.New("closed")
@@ -118,7 +114,6 @@ func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error
 
 var errLate = errors.New("host engine call timed out, still waiting for the call to return")
 
-// enrichDrivers adds the versions of engine and library to the entry of NVIDIA's driver.
 func enrichDrivers(report *gpu.Report, e *engine) {
 	for i := range report.Drivers {
 		if d := &report.Drivers[i]; d.Vendor == "NVIDIA" {
@@ -129,8 +124,7 @@ func enrichDrivers(report *gpu.Report, e *engine) {
 	}
 }
 
-// enrichReadings adds the activity of MIG instances to readings that do not contain it. It adds the
-// activity only if all instances of a GPU were measured.
+// enrichReadings adds the activity only if all instances of a GPU were measured.
 func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample) {
 	for i := range report.Readings {
 		r := &report.Readings[i]
@@ -142,9 +136,8 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples belong to exactly the given instances. The samples may
-// belong to other instances, because driver and engine may have listed the instances at different
-// times.
+// The samples may belong to other instances, because the driver and the engine may have listed the instances at
+// different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
 		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })
@@ -155,8 +148,6 @@ func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 // expires after this time.
 const pageKept = 30 * time.Second
 
-// keep replaces the last page by a newer page, if there is one. It drops the last page when the
-// page expires.
 func (e *Enricher) keep(latest *gpu.FieldPage) {
 	now := e.cfg.Now().Boot
 	switch {
@@ -167,8 +158,8 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 	}
 }
 
-// turn connects to the engine if necessary and reads the engine's values. After the connection was
-// lost, it reconnects immediately, and then retries with increasing delays. It runs in the lane.
+// turn runs in the lane. After the connection was lost, it reconnects immediately, and then retries with increasing
+// delays.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {
@@ -182,8 +173,7 @@ func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	return e.readSession(d, devices)
 }
 
-// readSession reads the engine's values. It disconnects if the engine is lost or rejects the
-// requests.
+// readSession disconnects if the engine is lost or rejects the requests.
 func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	more, err := d.read(devices)
 	if err == nil {
@@ -197,7 +187,6 @@ func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	return answer{err: err}
 }
 
-// accept stores the session from a result and returns the result's error.
 func (e *Enricher) accept(a answer) error {
 	e.session = a.session
 	if a.session == nil {
@@ -213,7 +202,6 @@ func (e *Enricher) accept(a answer) error {
 	return a.err
 }
 
-// A backoff contains the delay between attempts to connect.
 type backoff struct {
 	pause, next time.Duration // next is the boot-clock time of the next attempt
 }

@@ -18,8 +18,8 @@ import (
 //go:embed fields.csv
 var DefaultFields string
 
-// A Field is one row of the field file. The row defines a metric on the field page, or a label for
-// all metrics on the page.
+// A Field is one row of the field file. The row defines a metric on the field page, or a label of all metrics on the
+// page.
 type Field struct {
 	Name string // name in the spelling of the file, which is also the name of the metric
 	Type FieldType
@@ -31,7 +31,7 @@ type Field struct {
 // FieldType is the type of a field on the field page.
 type FieldType string
 
-// These are the types of fields.
+// Types of fields.
 const (
 	Gauge   FieldType = "gauge"
 	Counter FieldType = "counter"

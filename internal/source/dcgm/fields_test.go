@@ -67,7 +67,6 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestManyFields checks the maximum number of fields, which is the engine's limit for one request.
 func TestManyFields(t *testing.T) {
 	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, but a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
@@ -82,7 +81,7 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// many returns a field file with the given number of rows, at most 129.
+// many returns a field file with at most 129 rows.
 func many(t *testing.T, n int) string {
 	t.Helper()
 	rows := []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_MEM_COPY_UTIL"}
@@ -94,7 +93,7 @@ func many(t *testing.T, n int) string {
 	return strings.Join(rows[:n], ", gauge, x\n") + ", gauge, x\n"
 }
 
-// TestDefaultFields checks that all rows in the built-in file are valid, even rows in comments.
+// All rows in the built-in file must be valid, even rows in comments.
 func TestDefaultFields(t *testing.T) {
 	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
 		t.Errorf("%d fields, but docs/dcgm.md states 25", n)
@@ -126,7 +125,7 @@ func FuzzParseFields(f *testing.F) {
 	})
 }
 
-// page reads the field page and returns its values by field and instance.
+// page returns the values of the field page by field and instance.
 func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	t.Helper()
 	p := gputest.Read(t, s).Fields
@@ -149,8 +148,7 @@ func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	return out
 }
 
-// TestPage checks the fields of GPUs and MIG instances, including fields that the books also use.
-// Missing values must be omitted.
+// Missing values must be omitted. The fields include some that the ledger also uses.
 func TestPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
@@ -198,8 +196,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does not expire. If the
-// driver has no XID events, there must be no series.
+// A GPU without errors must have the XID 0, and the last XID of a GPU must not expire. If the driver has no XID events,
+// there must be no series.
 func TestPageXIDs(t *testing.T) {
 	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -223,8 +221,8 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
-// TestPageXIDsOfMIG checks that errors of a whole board in MIG mode are in the series of the GPU, although DCGM
-// declares the field for instances. An instance must have a series only after it had an error itself.
+// In MIG mode, errors of a whole board must be in the series of the GPU, although DCGM declares the field for
+// instances. An instance must have a series only after it had an error itself.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -247,8 +245,8 @@ func TestPageXIDsOfMIG(t *testing.T) {
 	}
 }
 
-// TestLabelLater checks that the enricher requests an unreadable label a few more times and keeps a known label. A
-// page that was already published must not change. A blank label must not be requested again.
+// An unreadable label must be requested a few more times, and a known label must be kept. A page that was already
+// published must not change. A blank label must not be requested again.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
@@ -293,7 +291,7 @@ func TestLabelLater(t *testing.T) {
 	}
 }
 
-// TestPageRefused checks that a field that cannot be watched does not affect the other fields.
+// A field that cannot be watched must not affect the other fields.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tprofiling=0"
@@ -314,8 +312,7 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused checks how the enricher finds the fields that the engine rejects. It must watch each field for
-// one GPU, and not for all GPUs.
+// To find the fields that the engine rejects, the enricher must watch each field for one GPU only.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
 	for i := range 8 {
@@ -333,7 +330,7 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
-// TestOldFields checks that, if the engine does not have the newest fields, the page contains all other fields.
+// If the engine does not have the newest fields, the page must contain all other fields.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tfields=500"
@@ -351,7 +348,7 @@ func TestOldFields(t *testing.T) {
 	}
 }
 
-// TestNoPage checks that, without a field file, there is no page and no field is watched for it.
+// Without a field file, there must be no page, and no field may be watched for it.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {

@@ -12,14 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// instances contains the MIG instances of all GPUs.
 type instances struct {
 	divided map[entity]bool // GPUs in MIG mode, according to the driver
 	list    []instance
 	watch   *watch // watch for the activity of the instances, or nil if activity is not measured
 }
 
-// An instance is a GPU instance. The engine and the driver number instances differently; id is the driver's number.
+// The engine and the driver number GPU instances differently; id is the driver's number.
 type instance struct {
 	entity    entity
 	gpu       entity
@@ -27,20 +26,17 @@ type instance struct {
 	profile   string // profile name from the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is the boot-clock time at which the engine last read the instance's activity, or 0 if the
-	// engine has not read it yet.
+	// read is the boot-clock time at which the engine last read the instance's activity; 0 before the first time.
 	read time.Duration
 }
 
-// same reports whether two entries describe the same instance. The id is not enough, because ids
-// are reused.
+// same does not only compare the id, because ids are reused.
 func (i instance) same(o instance) bool {
 	i.profile, i.read = o.profile, o.read
 	return i == o
 }
 
-// listInstances updates the list of instances, given the devices in the driver's report. If the
-// engine cannot list the instances, the list is not changed.
+// If the engine cannot list the instances, listInstances keeps the old list.
 func (d *session) listInstances(devices []gpu.Device) error {
 	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
 		return nil
@@ -74,7 +70,6 @@ func (d *session) listInstances(devices []gpu.Device) error {
 	return nil
 }
 
-// device returns the device with the given UUID, or nil.
 func device(devices []gpu.Device, uuid string) *gpu.Device {
 	i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
 	if i < 0 {
@@ -83,7 +78,7 @@ func device(devices []gpu.Device, uuid string) *gpu.Device {
 	return &devices[i]
 }
 
-// hierarchy lists the engine's GPU instances, with the driver's profile names.
+// hierarchy returns the engine's GPU instances with the driver's profile names.
 func (d *session) hierarchy(devices []gpu.Device) (list []instance, err error) {
 	err = d.engine.do("dcgmGetGpuInstanceHierarchy", func() error {
 		h, err := godcgm.GetGPUInstanceHierarchy()
@@ -116,12 +111,11 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the field for the share of time in which the multiprocessors had a resident warp. It corresponds to
-// the metric of the driver's GPM. It is assumed, but not verified on hardware, that the value for an instance is
-// relative to the instance and not to the GPU.
+// activity is the share of time in which the multiprocessors had a resident warp, like the metric of the driver's GPM.
+// It is assumed, but not verified on hardware, that the value for an instance is relative to the instance and not to
+// the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
-// watchInstances makes the engine measure the activity of all instances if profiling is enabled.
 func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
@@ -132,8 +126,7 @@ func (d *session) watchInstances() {
 	d.note(activityWatch, err)
 }
 
-// readActivity returns the activity of each instance since the last turn, by UUID of the
-// GPU.
+// readActivity returns the activity of MIG instances since the last turn, by UUID of the GPU.
 func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	if d.instances.watch == nil {
 		return nil, nil
@@ -157,9 +150,8 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	return out, nil
 }
 
-// busy returns the activity of a GPU's instances if the engine has measured all of them since the
-// last turn; otherwise it returns nothing. The engine measures the activity between two updates.
-// The newest value is used for the whole time since the last turn, up to a limit.
+// busy returns nothing unless the engine has measured all instances since the last turn. The engine measures the
+// activity between two of its updates. The newest value is used for the whole time since the last turn, up to a limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

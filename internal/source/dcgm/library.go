@@ -17,8 +17,8 @@ import (
 // defaultLibrary is the library that go-dcgm loads by default.
 const defaultLibrary = "libdcgm.so.4"
 
-// symbols contains the functions that are called. It does not contain the function that connects to
-// a URI, because go-dcgm looks that function up itself.
+// symbols contains the functions that are called, except the function that connects to a URI, because go-dcgm looks
+// that function up itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
 	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
@@ -27,9 +27,8 @@ var symbols = []string{
 	"DcgmFieldGetById",
 }
 
-// load loads the library for the whole process and checks that it contains the symbols. go-dcgm
-// then finds the library by its soname. The library is never unloaded, because lazily bound calls
-// need it.
+// load loads the library for the whole process and checks that it contains the symbols. go-dcgm then finds the library
+// by its soname. The library is never unloaded, because lazily bound calls need it.
 func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)

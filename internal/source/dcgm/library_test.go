@@ -18,11 +18,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// otherLibrary is the environment variable with the library for a child process of this test binary. A test of another
-// library needs a child process, because a process can load only one library.
+// The environment variable otherLibrary contains the library for a child process of this test binary, because a process
+// can load only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError opens an enricher with a library that cannot be used, and prints the error.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
@@ -35,7 +34,7 @@ func printError(path string) {
 	fmt.Println(s.Close(time.Second))
 }
 
-// TestLibrary checks that an invalid library does not end the process, and that the error describes the problem.
+// An invalid library must not end the process, and the error must describe the problem.
 func TestLibrary(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libdcgm.so.4")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {

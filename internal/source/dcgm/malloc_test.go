@@ -47,7 +47,6 @@ func TestNativeMemory(t *testing.T) {
 	}
 }
 
-// resident returns the resident memory of this process in MiB.
 func resident(t *testing.T) int {
 	t.Helper()
 	statm, err := os.ReadFile("/proc/self/statm")

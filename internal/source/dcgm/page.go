@@ -12,19 +12,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pageEvery is the interval at which the engine reads the fields for the page.
+// pageEvery is the interval at which the engine reads the fields of the page.
 const pageEvery = 10 * time.Second
 
-// maxAttempts is the maximum number of requests for labels if the engine does not return all labels.
-// The maximum is low, because the engine logs a line for every field that the driver does not
-// support.
+// maxAttempts limits the requests for missing labels, because the engine logs a line for every field that the driver
+// does not support.
 const maxAttempts = 3
 
-// fieldPage is the state of the field page in a session.
 type fieldPage struct {
 	sorted bool
-	// metrics and labels contain the available fields. unserved contains the other fields with the
-	// reason, until they are logged.
+	// metrics and labels contain the available fields. unserved contains the other fields with the reason, until they
+	// are logged.
 	metrics, labels []Field
 	unserved        []string
 	whole           *watch         // watch of the fields of GPUs
@@ -35,7 +33,7 @@ type fieldPage struct {
 	latest          *gpu.FieldPage
 }
 
-// watchPage watches the fields for the page. It does nothing until the GPUs are known.
+// watchPage does nothing until the GPUs are known.
 func (d *session) watchPage() {
 	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
 		return
@@ -58,8 +56,7 @@ func (d *session) watchPage() {
 	p.latest, p.attempts = nil, maxAttempts
 }
 
-// ids returns the distinct numbers of fields. The numbers of fields may repeat, because an old and a
-// new name may stand for the same field.
+// ids removes duplicates, because an old and a new name may stand for the same field.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
 		if !slices.Contains(out, f.id) {
@@ -69,14 +66,13 @@ func ids(fields []Field) (out []field) {
 	return out
 }
 
-// perInstance reports whether the engine provides the field also for each MIG instance.
+// perInstance reports whether the engine also provides the field for each MIG instance.
 func (d *session) perInstance(f field) bool {
 	meta, ok := d.engine.meta(f)
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
 }
 
-// sortFields separates metrics from labels, and drops fields that do not belong to a GPU and
-// metrics that are not numeric.
+// sortFields drops fields that do not belong to a GPU and metrics that are not numeric.
 func (d *session) sortFields() {
 	p := &d.page
 	for _, f := range d.cfg.Fields {
@@ -97,7 +93,7 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse drops the metrics for a field that the engine rejects. The field must not be requested again, because the
+// refuse drops the metrics of a field that the engine rejects. The field must not be requested again, because the
 // engine rejects a whole request if one of its fields is unknown.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
@@ -109,8 +105,8 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by a new watch with only the fields that the engine accepts, because a watch fails if
-// one of its fields is rejected. If the engine has no free group, watchAll drops no fields.
+// watchAll watches only the fields that the engine accepts, because a watch fails if one of its fields is rejected. If
+// the engine has no free group, watchAll drops no fields.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
 	// The engine usually rejects a field either for all entities or for no entity, so one entity is
@@ -135,8 +131,7 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	return next
 }
 
-// readTexts reads the labels. The labels do not change. It retries failures a few times. A blank is
-// a valid value.
+// The values of labels do not change. readTexts retries failures a few times. A blank is a valid value.
 func (d *session) readTexts() error {
 	p := &d.page
 	if p.attempts == 0 {
@@ -182,7 +177,7 @@ func (p *fieldPage) labelsOf(g entity) (out []string) {
 	return out
 }
 
-// show formats a value as text. It returns an empty string if there is no value.
+// show returns an empty string if there is no value.
 func (v value) show() string {
 	if s, ok := v.word(); ok {
 		return s
@@ -193,8 +188,7 @@ func (v value) show() string {
 	return ""
 }
 
-// readPage returns the page. It reads a new page only at the interval at which the engine reads the
-// fields.
+// readPage returns the last page until the engine has read the fields again.
 func (d *session) readPage() (*gpu.FieldPage, error) {
 	p, now := &d.page, d.cfg.Now()
 	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
@@ -235,7 +229,6 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	return out, nil
 }
 
-// row returns the row for an entity, with the current values.
 func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) bool) gpu.FieldRow {
 	row := gpu.FieldRow{Values: make([]*float64, len(d.page.metrics))}
 	for i, f := range d.page.metrics {
@@ -252,10 +245,9 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	return row
 }
 
-// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors the code is 0. DCGM
-// declares the field for compute instances, but it records errors of the whole board for the GPU. Therefore lastXID
-// returns no code for an instance without errors of its own. The code 0 would be wrong, because the board may have
-// had an error.
+// lastXID returns the code of the last error; 0 for a GPU without errors. DCGM declares the field for compute
+// instances, but it records errors of the whole board for the GPU. Therefore lastXID returns no code for an instance
+// without errors of its own: 0 would be wrong, because the board may have had an error.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
 	// The engine has no data before the first error, and never has data for a GPU without events.

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestActivity checks that a reading without activity gets the activity of MIG instances that the engine measures, but
-// only if the engine measured all instances in the driver's list.
+// A reading without activity must get the engine's activity of MIG instances, but only if the engine measured all
+// instances in the driver's list.
 func TestActivity(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
 	e.cfg.Profiling = true
@@ -43,7 +43,6 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdActivity checks that an impossible activity is ignored.
 func TestAbsurdActivity(t *testing.T) {
 	for _, absurd := range []string{"-inf", "inf", "nan", "-1", "2"} {
 		e := newEngine(t, gputest.Busy(0))
@@ -59,7 +58,7 @@ func TestAbsurdActivity(t *testing.T) {
 	}
 }
 
-// TestProfiling checks that all other values are served if the engine cannot measure instances.
+// If the engine cannot measure instances, all other values must be served.
 func TestProfiling(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -76,8 +75,7 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// TestTicks checks, for various intervals between readings, that the activity of instances is known from the second
-// reading on.
+// For each interval between readings, the activity of instances must be known from the second reading on.
 func TestTicks(t *testing.T) {
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
 		t.Run(tick.String(), func(t *testing.T) {
@@ -95,8 +93,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestRepartitioned checks that the fields of removed instances are no longer watched, and that the fields of the
-// other instances stay watched.
+// The fields of removed instances must no longer be watched, and the fields of the other instances must stay watched.
 func TestRepartitioned(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -126,8 +123,8 @@ func TestRepartitioned(t *testing.T) {
 	instances()
 }
 
-// TestRoom checks that only some values are missing while the engine has no free groups, and that these values appear
-// when groups become free. No field may be treated as rejected.
+// While the engine has no free groups, only some values may be missing. They must appear when groups become free. No
+// field may be treated as rejected.
 func TestRoom(t *testing.T) {
 	for room := range 3 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -160,9 +157,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestProfilingLater checks that profiling begins when another program has released the profiling counters.
-// Profiling must continue after instances were removed. It must also work although the page already watches the
-// same field.
+// Profiling must begin when another program has released the profiling counters, and continue after instances were
+// removed. It must also work although the page already watches the same field.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -183,7 +179,6 @@ func TestProfilingLater(t *testing.T) {
 	}
 }
 
-// TestUnprofiled checks that no activity is measured if profiling is disabled.
 func TestUnprofiled(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	s := e.open()

@@ -11,11 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recount is the interval at which the engine's GPUs are listed, and the pause after which a
-// failure for one of the GPUs is retried.
+// recount is the interval at which the engine's GPUs are listed and failures are retried.
 const recount = 10 * time.Second
 
-// A session is the state of one connection to the engine. It is used only in the lane.
+// A session is one connection to the engine. It is used only in the lane.
 type session struct {
 	cfg    Config
 	engine *engine
@@ -31,7 +30,6 @@ type session struct {
 	page      fieldPage
 }
 
-// open connects to the engine and lists the GPUs.
 func open(cfg Config) (*session, error) {
 	e := new(engine)
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
@@ -45,8 +43,7 @@ func open(cfg Config) (*session, error) {
 	return d, nil
 }
 
-// close removes gpuledger's groups from the engine and disconnects. If the connection was lost, the
-// engine has already removed the groups.
+// close removes gpuledger's groups from the engine. If the connection was lost, the engine has already removed them.
 func (d *session) close() error {
 	if _, err := d.count(); gone(err) {
 		_ = d.engine.close() // so that the binding also discards the connection
@@ -55,14 +52,12 @@ func (d *session) close() error {
 	return errors.Join(d.unwatch(), d.engine.close())
 }
 
-// leave closes a session after an error.
 func (d *session) leave() {
 	if err := d.close(); err != nil {
 		d.cfg.Log.Debug("disconnect from host engine", "err", err)
 	}
 }
 
-// begin lists the GPUs and watches the fields for the page.
 func (d *session) begin() (err error) {
 	if d.gpus, err = d.count(); err != nil {
 		return err
@@ -87,7 +82,6 @@ func (d *session) begin() (err error) {
 	return nil
 }
 
-// count lists the GPUs.
 func (d *session) count() (gpus []entity, err error) {
 	d.counted = d.cfg.Now().Boot
 	err = d.engine.do("dcgmGetAllSupportedDevices", func() error {
@@ -100,7 +94,6 @@ func (d *session) count() (gpus []entity, err error) {
 	return gpus, err
 }
 
-// identify reads the missing UUIDs of GPUs.
 func (d *session) identify() error {
 	unknown := slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return d.uuids[g] != "" })
 	if len(unknown) == 0 {
@@ -115,10 +108,9 @@ func (d *session) identify() error {
 	return err
 }
 
-// errChanged is returned if the GPUs have changed, so that a new session is required.
+// errChanged means that a new session is required.
 var errChanged = errors.New("the GPUs of the host engine changed")
 
-// renew checks at intervals whether the GPUs have changed, and retries failures.
 func (d *session) renew() error {
 	if d.cfg.Now().Boot-d.counted < recount {
 		return nil
@@ -137,8 +129,7 @@ func (d *session) renew() error {
 	return nil
 }
 
-// read returns the values that the engine adds to a report about the given devices. After an error
-// the values may be incomplete.
+// After an error of read, the values may be incomplete.
 func (d *session) read(devices []gpu.Device) (addition, error) {
 	if err := d.renew(); err != nil {
 		return addition{}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestOnce checks how many calls two pages need, and that no call is made between the pages.
+// TestOnce counts the calls for two pages. No call may be made between the pages.
 func TestOnce(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -34,8 +34,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestVersions checks that the driver's details contain the versions of the engine and of the library while the engine
-// is connected.
+// While the engine is connected, the driver's details must contain the versions of the engine and of the library.
 func TestVersions(t *testing.T) {
 	e := newEngine(t, pair()...)
 	s := e.open()
@@ -51,7 +50,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestGPUsChange checks the page after a GPU was removed, and after it was added again.
 func TestGPUsChange(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -65,8 +63,8 @@ func TestGPUsChange(t *testing.T) {
 	}
 }
 
-// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at increasing intervals.
-// After an engine was replaced, the enricher must read the same values from the new engine.
+// The enricher must reconnect to a lost engine immediately, and then at increasing intervals. It must read the same
+// values from another engine that replaced the first.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -93,8 +91,7 @@ func TestReconnect(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestPageStays checks that the last page stays in use for half a minute after the loss of the engine, even while no
-// driver responds.
+// The last page must stay in use for half a minute after the loss of the engine, even while no driver responds.
 func TestPageStays(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -112,8 +109,7 @@ func TestPageStays(t *testing.T) {
 	}
 }
 
-// TestLateAnswer checks that a call that does not return delays only one reading, at most by the timeout, and is not
-// repeated.
+// A call that does not return must delay only one reading, at most by the timeout, and must not be repeated.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -139,8 +135,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestClockStep checks the values after the wall clock was set back. At first, the newest values in the engine were
-// read before the change. These values must be used until they expire.
+// After the wall clock was set back, the newest values in the engine are at first older than the change. They must be
+// used until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -165,7 +161,7 @@ func TestClockStep(t *testing.T) {
 	}
 }
 
-// TestStuckClose checks that Close does not call an engine that does not respond.
+// Close must not call an engine that does not respond.
 func TestStuckClose(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -182,7 +178,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew checks that a library that is newer than the engine receives no values, and that the reason is logged.
+// A library of version 4.6 must get an error with the reason from an older engine. Any other newer library must be
+// logged once, and an older library not at all.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -207,8 +204,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver starts an engine while no driver is loaded. Such an engine responds to every call, but has no GPUs. It
-// must count as down until the driver is loaded.
+// If no driver is loaded, the engine responds to every call, but has no GPUs. It must count as down until the driver is
+// loaded.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true
@@ -221,7 +218,6 @@ func TestNoDriver(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestNoGPUs checks that a driver without GPUs is not an error.
 func TestNoGPUs(t *testing.T) {
 	e := newEngine(t)
 	e.readAll(e.open())

@@ -14,7 +14,6 @@ import (
 // entity is a GPU, a MIG instance, or the system.
 type entity = godcgm.GroupEntityPair
 
-// field is the number of a field.
 type field = godcgm.Short
 
 // Blanks represent missing values, although their status is 0 (dcgm_structs.h, DCGM_INT64_BLANK and
@@ -24,7 +23,6 @@ const (
 	blankNumber  = 140737488355328.0
 )
 
-// A value is the value of one field for one entity.
 type value struct {
 	status int
 	kind   uint
@@ -46,7 +44,6 @@ func (v value) integer() (int64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
 }
 
-// count returns the value of an integer field. It rejects negative values.
 func (v value) count() (int64, bool) {
 	n, ok := v.integer()
 	return n, ok && n >= 0
@@ -66,19 +63,17 @@ func (v value) word() (string, bool) {
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
-// key identifies a value in a response, because the position of a value may change.
+// key identifies a value in a response. Positions are not used, because they may change.
 type key struct {
 	entity
 	field
 }
 
-// values contains the values that one request returned.
 type values map[key]value
 
-// moments contains, for each value with a time in the future, the time at which the value was first seen. This time
-// is the best estimate for the time at which the engine read the value. The engine sorts values by time. Therefore,
-// after the wall clock was set back, the engine returns an old value as the newest value. It does so until the
-// clock reaches the time of the old value again.
+// moments contains, for each value with a time in the future, the time at which the value was first seen, which is the
+// best estimate for the time at which the engine read it. The engine sorts values by time. After the wall clock was set
+// back, it therefore returns an old value as the newest until the clock reaches the time of the old value again.
 type moments map[key]glimpse
 
 type glimpse struct {
@@ -86,7 +81,6 @@ type glimpse struct {
 	first gpu.Instant
 }
 
-// readAt returns the time at which the engine read a value.
 func (m moments) readAt(k key, v value, now gpu.Instant) gpu.Instant {
 	if !time.UnixMicro(v.at).After(now.Wall) {
 		delete(m, k)

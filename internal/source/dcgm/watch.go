@@ -11,9 +11,8 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// A watch makes the engine periodically read fields of some entities and keep their values. A watch
-// needs one of the engine's 64 groups and one of the engine's 64 field groups. All clients share
-// these groups and field groups.
+// A watch makes the engine periodically read fields of some entities and keep their values. It needs one of the
+// engine's 64 groups and one of its 64 field groups, which all clients share.
 type watch struct {
 	name   string // part of the names of the groups in the engine
 	of     []entity
@@ -23,8 +22,8 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held lists the objects that the watch has created in the engine. Each entry contains the call that removes
-	// the object. The calls are made in reverse order.
+	// held contains, for each object that the watch has created in the engine, the call that removes it. The calls are
+	// made in reverse order.
 	held []holding
 }
 
@@ -39,14 +38,12 @@ const unwatchCall = "dcgmUnwatchFields"
 // counter changes only every 100 ms.
 const shortest = 100 * time.Millisecond
 
-// full reports whether an error means that the engine has no free group. It compares texts, because
-// the binding returns only the library's text if the return code is DCGM_ST_MAX_LIMIT.
+// full compares texts, because for DCGM_ST_MAX_LIMIT the binding returns only the library's text.
 func full(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Max limit reached")
 }
 
-// begin creates the groups and watches the fields. When it returns, the engine has read the first
-// values. If begin fails, it leaves no objects in the engine.
+// When begin returns, the engine has read the first values. If begin fails, it leaves no objects in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
 		_ = w.end() // fails for the same reason
@@ -86,13 +83,11 @@ func (w *watch) establish(e *engine) error {
 	})
 }
 
-// holds records a call that removes an object from the engine.
 func (w *watch) holds(e *engine, name string, call func() error) {
 	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
 }
 
-// end removes the watch from the engine. If the connection was lost, the engine has already removed
-// the watch.
+// If the connection was lost, the engine has already removed the watch, so end ignores the error.
 func (w *watch) end() (err error) {
 	for len(w.held) > 0 {
 		last := len(w.held) - 1
@@ -104,32 +99,29 @@ func (w *watch) end() (err error) {
 	return err
 }
 
-// covers reports whether a watch contains all the given entities.
 func (w *watch) covers(of []entity) bool {
 	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
-// endGroups removes the groups of the watch but does not unwatch its fields, because another watch
-// now reads these fields.
+// endGroups does not unwatch the fields, because another watch now reads them.
 func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
 
-// These are the names of watches that the engine may reject.
+// Names of watches that the engine may reject.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
 	instancesWatch = "page-instances"
 )
 
-// retention returns the time for which the engine keeps values that it reads at the given interval.
-// The result is longer than two intervals, because one update may be late.
+// retention returns the time for which the engine keeps values that it reads at the given interval. It is longer than
+// two intervals, because one update may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
-// replace replaces a watch, which may be nil, by another watch. It returns nil if the new watch is
-// empty. After an error, neither the old nor the new watch exists. Fields that are in both watches
-// are measured without interruption, unless an entity is dropped.
+// replace returns nil if the new watch is empty. After an error, neither the old nor the new watch exists. Fields that
+// are in both watches are measured without interruption, unless an entity is dropped. old may be nil.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -162,9 +154,8 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest reads the newest values of the given fields. If no watch reads a field for all the given
-// entities, latest omits the field, because the engine logs a line for each value that is not
-// watched.
+// latest omits a field that no watch reads for all the given entities, because the engine logs a line for each value
+// that is not watched.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
@@ -183,8 +174,7 @@ func (d *session) note(name string, err error) {
 	d.unserved[name] = true
 }
 
-// rewatch retries failed watches, because other clients may have released groups or the profiling
-// counters in the meantime.
+// rewatch retries failed watches, because other clients may have released groups or the profiling counters.
 func (d *session) rewatch() {
 	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
 	if d.unserved[activityWatch] {
@@ -196,7 +186,6 @@ func (d *session) rewatch() {
 	}
 }
 
-// unwatch removes every watch from the engine.
 func (d *session) unwatch() (err error) {
 	for _, w := range d.watches {
 		err = errors.Join(err, w.end())
