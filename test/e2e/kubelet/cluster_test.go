@@ -28,8 +28,8 @@ const dnsConfig = `.:53 {
 	}
 }`
 
-// startCluster starts a cluster with one node, a scheduler, Services and DNS. The kubeconfig in the work
-// folder grants all rights.
+// startCluster starts a cluster with one node, a scheduler, Services and DNS. The kubeconfig in the work folder grants
+// all rights.
 func startCluster(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)

@@ -44,7 +44,6 @@ bin_dir = "/usr/lib/cni"
 conf_dir = "DIR/network"
 `
 
-// startContainerd starts containerd and loads the images.
 func (n *node) startContainerd() {
 	n.t.Helper()
 	n.writeFile("containerd.toml", containerdConfig)
@@ -59,13 +58,13 @@ func (n *node) startContainerd() {
 	}.load(n.t)
 }
 
-// ctr runs the program ctr in the namespace that containerd uses for Kubernetes.
+// ctr uses the namespace that containerd uses for Kubernetes.
 func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running describes a container that runs according to containerd. The tests compare it with the values from gpuledger,
-// which does not use containerd.
+// running describes a running container, as reported by containerd. gpuledger does not use containerd, so the tests
+// compare its results with these values.
 type running struct {
 	gpu.Owner
 	ID      string
@@ -74,7 +73,7 @@ type running struct {
 	Devices []string
 }
 
-// containers returns the running containers, sorted by name. If a container ends during the call, it is omitted.
+// containers omits a container that ends during the call.
 func containers(t *testing.T) []running {
 	t.Helper()
 	list, err := ctr("tasks", "list")
@@ -93,7 +92,6 @@ func containers(t *testing.T) []running {
 	return found
 }
 
-// compareRunning orders containers by pod and name.
 func compareRunning(a, b running) int {
 	return cmp.Or(
 		cmp.Compare(a.Name, b.Name),
@@ -102,8 +100,7 @@ func compareRunning(a, b running) int {
 	)
 }
 
-// inspect returns a running container, or false if the container has ended. The container has the labels that the
-// kubelet sets through the CRI.
+// inspect returns false if the container has ended. It reads the labels that the kubelet sets through the CRI.
 func inspect(id, pid string) (running, bool) {
 	out, err := ctr("containers", "info", id)
 	if err != nil {
@@ -132,7 +129,6 @@ func inspect(id, pid string) (running, bool) {
 	return r, len(r.PIDs) > 0
 }
 
-// devicesOf returns the devices in the environment of a process.
 func devicesOf(pid string) []string {
 	env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	if err != nil {

@@ -19,12 +19,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// exporterURL is the exporter's address in the network namespace of the test.
 const exporterURL = "http://127.0.0.1:9840"
 
-// testExporter checks the owners' names and the books of the shipped exporter, before and after a restart of
-// the kubelet. The exporter uses the paths of production, and a fake driver that reports the real processes
-// of the containers.
+// testExporter checks the owners' names and the energy that the shipped exporter reports, before and after a restart of
+// the kubelet. The exporter uses the paths of production, and a fake driver that reports the real processes of the
+// containers.
 func (n *node) testExporter(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -55,8 +54,8 @@ func (n *node) testExporter(t *testing.T) {
 }
 
 // inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a sidecar with
-// hostPID. Without it, the exporter would assume that process 1 of this test's PID namespace is in the exporter's own
-// container, and would not find the host. The kubelet has no such pod.
+// hostPID. Without it, the exporter would assume that process 1 of this test's PID namespace is in its own container,
+// and would not find the host. The kubelet does not manage this pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -73,8 +72,8 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that the page contains the names, UIDs and container ids from containerd, that no process is
-// unmapped, and that the books balance.
+// checkPage checks that the page contains the names, UIDs and container ids that containerd reports, that no process is
+// unmapped, and that the accounts add up to the GPUs' energy.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {
@@ -108,7 +107,6 @@ func checkPage(t *testing.T, p page, all []running) {
 	checkBalance(t, p)
 }
 
-// checkBalance checks that the energy of each board equals the sum of its accounts.
 func checkBalance(t *testing.T, p page) {
 	t.Helper()
 	for _, uuid := range gpus {
@@ -121,7 +119,6 @@ func checkBalance(t *testing.T, p page) {
 	}
 }
 
-// holders returns the containers with allocated devices.
 func holders(all []running) []running {
 	return slices.DeleteFunc(slices.Clone(all), func(r running) bool { return len(r.Devices) == 0 })
 }
@@ -138,7 +135,6 @@ func charged(p page) map[gpu.Owner]bool {
 	return found
 }
 
-// page is the result of one scrape. It is empty if the scrape failed.
 type page = exposition.Page
 
 func scrape() page {
@@ -158,7 +154,6 @@ func scrape() page {
 	return p
 }
 
-// up reports whether all of the given stages are up.
 func up(p page, stages ...string) bool {
 	return !slices.ContainsFunc(stages, func(s string) bool {
 		return p.Sum("gpuledger_stage_up", map[string]string{"stage": s}) != 1
@@ -167,8 +162,8 @@ func up(p page, stages ...string) bool {
 
 func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }
 
-// startDriver updates the fake driver's state until the test ends. Each GPU draws 200 W and lists the
-// processes of the containers that hold it. Package fakes describes the fields of the state.
+// startDriver updates the fake driver's state until the test ends. Each GPU draws 200 W and lists the processes of the
+// containers that hold it. Package fakes describes the format.
 func (n *node) startDriver(t *testing.T, all []running) {
 	t.Helper()
 	began := time.Now()

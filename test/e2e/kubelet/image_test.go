@@ -15,22 +15,21 @@ import (
 	"testing"
 )
 
-// Names of the images. The first two images contain the same program. The third is the image of the release.
+// The first two images contain the same program. The third is the image of the release.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
 	exporterImage = "ghcr.io/gpuledger/gpuledger:" + version
 )
 
-// image describes the content of a container image. The tests build images without a registry and
-// without a build tool.
+// image describes a container image, which the tests build without a registry and without a build tool.
 type image struct {
 	tags       []string
 	entrypoint string
 	files      map[string]string // paths of files on this machine, by path in the image
 }
 
-// write writes an archive of the image in the format of "docker save".
+// write writes the image in the format of "docker save".
 func (i image) write(archive string) error {
 	files := make(map[string][]byte)
 	for name, file := range i.files {

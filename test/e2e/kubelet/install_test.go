@@ -19,8 +19,8 @@ import (
 
 const version = "v0.1.0"
 
-// TestInstall installs the files of a release on a cluster's node with the documented commands, which it does not
-// change, and removes them. The pods pull the release's images and read the fake driver.
+// TestInstall installs the files of a release on a cluster's node with the unchanged documented commands, and removes
+// them. The pods pull the release's images and read the fake driver.
 func TestInstall(t *testing.T) {
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
 	serveRelease(t, os.Getenv(insideEnv), crane)
@@ -40,7 +40,6 @@ func TestInstall(t *testing.T) {
 	t.Run("sidecar", testSidecar)
 }
 
-// release returns the folder of the release's files.
 func release(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs(os.Getenv("GPULEDGER_E2E_RELEASE"))
@@ -48,7 +47,7 @@ func release(t *testing.T) string {
 	return folder
 }
 
-// publish pushes the images and the chart of a release to the registries, as the release workflow does. It pushes one
+// publish pushes the images and the chart of a release to the registries, like the release workflow. It pushes one
 // image with the commands in docs/packages.md.
 func publish(t *testing.T) {
 	t.Helper()
@@ -84,7 +83,6 @@ func testHelm(t *testing.T) {
 	run(t, "", steps[len(steps)-2:]...)
 }
 
-// testManifest installs the manifest of the release with the command in the README.
 func testManifest(t *testing.T) {
 	apply := quoted(t, read(t, "README.md"), "kubectl apply")
 	run(t, "", apply)
@@ -93,7 +91,6 @@ func testManifest(t *testing.T) {
 	run(t, "", strings.Replace(apply, "kubectl apply --server-side", "kubectl delete", 1))
 }
 
-// testSidecar runs the commands in the sections Install and Uninstall of docs/install.md.
 func testSidecar(t *testing.T) {
 	run(t, "", "kubectl apply --filename testdata/plugin.yaml")
 	run(t, "", section(t, "docs/install.md", "## Install")...)
@@ -114,7 +111,6 @@ func ready(t *testing.T, objects ...string) {
 	}
 }
 
-// checkInstalled checks that the exporter charges a pod that holds a GPU.
 func checkInstalled(t *testing.T) {
 	t.Helper()
 	address := strings.TrimSpace(run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[*]}{.status.podIP} {.spec.containers[*].name}{"\n"}{end}' | sed -n 's/ .*\bgpuledger\b.*//p'`))
@@ -138,7 +134,6 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// section returns the commands in a section of a document.
 func section(t *testing.T, name, heading string) []string {
 	t.Helper()
 	text, err := markdown.Section(read(t, name), heading)
@@ -146,7 +141,6 @@ func section(t *testing.T, name, heading string) []string {
 	return markdown.Commands(text)
 }
 
-// quoted returns the first command in back quotes that begins with the given words.
 func quoted(t *testing.T, text, words string) string {
 	t.Helper()
 	found := regexp.MustCompile("`(" + words + "[^`]*)`").FindStringSubmatch(text)
@@ -156,8 +150,7 @@ func quoted(t *testing.T, text, words string) string {
 	return found[1]
 }
 
-// run runs commands with bash in a folder, and returns their output. If a command fails, the error shows the pods of
-// the cluster.
+// run returns the output of the commands. If a command fails, the error shows the pods of the cluster.
 func run(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Join(commands, "\n"))

@@ -15,7 +15,7 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// With kubeletConfig, the kubelet runs with or without an API server and in both versions of cgroups. It authorizes
+// This configuration works with and without an API server and with both versions of cgroups. The kubelet authorizes
 // every request, and reads pods from a folder.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -37,7 +37,7 @@ const kubeletConfig = `{
 	"evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"}
 }`
 
-// startKubelet starts the kubelet with additional flags, and waits for its new sockets.
+// startKubelet waits for the kubelet's new sockets.
 func (n *node) startKubelet(args ...string) {
 	n.t.Helper()
 	before, beforePlugins := inode(podResources), inode(deviceplugin.KubeletSocket)
@@ -51,7 +51,7 @@ func (n *node) startKubelet(args ...string) {
 	n.plugin.register(n.t)
 }
 
-// inode returns the inode of a socket, or 0 if there is none. A new socket at the same path has another inode.
+// inode returns 0 if there is no socket. A new socket at the same path has another inode.
 func inode(path string) uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat(path, &s) != nil {

@@ -32,10 +32,9 @@ import (
 )
 
 const (
-	// programsEnv is the environment variable with the folder of the programs that the script run builds: kubelet and
-	// podsapi.
+	// programsEnv names the folder of kubelet and podsapi, which the script run builds.
 	programsEnv = "GPULEDGER_E2E_KUBELET"
-	// insideEnv is the environment variable with the work folder of the process inside the namespaces.
+	// insideEnv names the work folder of the process inside the namespaces.
 	insideEnv = "GPULEDGER_E2E_DIR"
 )
 
@@ -55,8 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(outside())
 }
 
-// outside builds the programs, runs the tests inside the namespaces, and cleans up. It returns the
-// exit status.
+// outside returns the exit status.
 func outside() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -78,8 +76,8 @@ func outside() int {
 	return 0
 }
 
-// cleanUp removes the cgroups and folders that remain after the end of the namespaces. The
-// kubelet's folder was only a mount point and is empty.
+// cleanUp removes the cgroups and folders that remain after the end of the namespaces. The kubelet's folder was only a
+// mount point and is empty.
 func cleanUp(dir string) error {
 	err := os.Remove(kubeletRoot)
 	if errors.Is(err, os.ErrNotExist) {
@@ -88,8 +86,6 @@ func cleanUp(dir string) error {
 	return errors.Join(err, removeCgroups(), os.RemoveAll(dir))
 }
 
-// build compiles the exporter as it is shipped, the fake driver, and the program
-// that runs in the containers.
 func build(dir string) error {
 	const module = "github.com/gpuledger/gpuledger/"
 	exporter := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
@@ -105,7 +101,7 @@ func build(dir string) error {
 	return err
 }
 
-// runInside runs this program in new namespaces, and returns after every process in them has ended.
+// runInside returns after every process in the namespaces has ended.
 func runInside(ctx context.Context, dir string) error {
 	runtime.LockOSThread() // Pdeathsig kills the child when the thread that started the child ends
 	defer runtime.UnlockOSThread()

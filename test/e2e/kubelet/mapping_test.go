@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestRealKubelet checks gpuledger on one node. Each subtest creates its own pods and removes them.
+// In TestRealKubelet, each subtest creates its own pods and removes them.
 func TestRealKubelet(t *testing.T) {
 	n := startNode(t)
 	t.Run("processes and allocations", n.testMapping)
@@ -46,7 +46,7 @@ type mapper struct {
 	*owner.Chain
 }
 
-// newMapper returns a mapper that uses the paths of production.
+// newMapper uses the paths of production.
 func newMapper() mapper {
 	log := slog.New(slog.DiscardHandler)
 	m := podmapper.New(podmapper.Config{
@@ -56,8 +56,8 @@ func newMapper() mapper {
 	return mapper{m, owner.NewChain(proc.Tree{Root: "/proc"}, host.Now, m)}
 }
 
-// testMapping checks that every process in a pod and every allocation is mapped to its container, and that all other
-// processes are mapped to the host.
+// testMapping checks that every process in a pod and every allocation is mapped to its container. All other processes
+// must be mapped to the host.
 func (n *node) testMapping(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -87,8 +87,7 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses checks that the mapper maps each process to the container in which the process is according to
-// containerd.
+// checkProcesses checks that the mapper maps each process to the container that containerd reports.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
@@ -108,8 +107,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices that the device plugin wrote to the
-// containers' environment.
+// checkAllocations compares the allocations with the devices that the device plugin wrote to the containers'
+// environment.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
@@ -150,7 +149,6 @@ func (n *node) testInit(t *testing.T) {
 	checkAllocations(t, m, second)
 }
 
-// holderOf returns the owner to which a GPU is allocated.
 func holderOf(m mapper, uuid string) gpu.Owner {
 	for _, a := range m.Allocations().List {
 		if a.Device.UUID == uuid {
@@ -160,7 +158,6 @@ func holderOf(m mapper, uuid string) gpu.Owner {
 	return gpu.Owner{}
 }
 
-// testFinished checks that a finished pod no longer holds a device.
 func (n *node) testFinished(t *testing.T) {
 	batch := batch()
 	up := n.run(t, batch)
@@ -190,13 +187,12 @@ func (n *node) testFinished(t *testing.T) {
 	checkAllocations(t, m, containers(t)) // only the other pod still runs
 }
 
-// runs reports whether any container of a pod runs, including the pause container.
+// runs includes the pause container.
 func runs(t *testing.T, p pod) bool {
 	t.Helper()
 	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 }
 
-// listed reports whether the kubelet lists devices for a pod.
 func listed(t *testing.T, p pod) bool {
 	t.Helper()
 	list, err := listPodResources()
@@ -208,7 +204,7 @@ func listed(t *testing.T, p pod) bool {
 	})
 }
 
-// testSameName checks that a pod that is created again under its old name is a new pod.
+// testSameName creates a pod again under its old name. It must count as a new pod.
 func (n *node) testSameName(t *testing.T) {
 	old := server()
 	again := old
@@ -243,8 +239,7 @@ func (n *node) testSameName(t *testing.T) {
 
 func alive(pid uint32) bool { return syscall.Kill(int(pid), 0) == nil }
 
-// testRestart checks that the mapper keeps the last list while no kubelet runs, and reads the list of a new
-// kubelet.
+// testRestart checks that the mapper keeps the last list while no kubelet runs, and reads the list of a new kubelet.
 func (n *node) testRestart(t *testing.T) {
 	n.run(t, trainer())
 	m := newMapper()
@@ -278,9 +273,8 @@ func (n *node) testRestart(t *testing.T) {
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s, in which a
-// production exporter polls twice. A new kubelet responds immediately, but its list is empty until it has read its
-// manifests.
+// awaitPolls polls until the mapper has the given number of allocations, for at most 20 s, in which a production
+// exporter polls twice. A new kubelet responds immediately, but its list is empty until it has read its manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0

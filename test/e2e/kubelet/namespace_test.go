@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletRoot is the kubelet's folder. Its path is fixed, because the device plugin API defines the path of a
-// folder in it.
+// kubeletRoot is the kubelet's folder. Its path is fixed, because the device plugin API defines the path of a folder in
+// it.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP is the node's address, which exists only in the network namespace of the test. It is an address for
-// documentation (RFC 5737), because the kubelet rejects loopback addresses.
+// nodeIP exists only in the network namespace of the test. It is an address for documentation (RFC 5737), because the
+// kubelet rejects loopback addresses.
 const nodeIP = "192.0.2.1"
 
-// kernelSettings lists the kernel settings that a kubelet changes for the whole machine.
+// A kubelet changes these kernel settings for the whole machine.
 var kernelSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// obstacle returns an error with the reason why the tests cannot run on this machine.
+// obstacle returns the reason why the tests cannot run on this machine, or nil.
 func obstacle() error {
 	if os.Getuid() != 0 {
 		return errors.New("a kubelet must run as root")
@@ -86,7 +86,7 @@ func moveIn(dir string) error {
 	return nil
 }
 
-// shadow mounts a copy over a kernel file. Writes change only the copy, so the machine's own settings stay unchanged.
+// shadow mounts a copy over a kernel file, so that writes do not change the machine's own settings.
 func shadow(dir, file string) error {
 	value, err := os.ReadFile(file)
 	if err != nil {
@@ -99,8 +99,7 @@ func shadow(dir, file string) error {
 	return unix.Mount(kept, file, "", unix.MS_BIND, "")
 }
 
-// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single mount point in
-// version 2.
+// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single one in version 2.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
@@ -113,8 +112,8 @@ func hierarchies() []string {
 	return found
 }
 
-// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. It returns an error if a cgroup contains
-// processes, because such a cgroup cannot be removed.
+// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. A cgroup that contains processes cannot
+// be removed.
 func removeCgroups() error {
 	var errs []error
 	for _, h := range hierarchies() {

@@ -18,7 +18,6 @@ type node struct {
 	plugin  *plugin
 }
 
-// newNode returns a node on which no program runs yet.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, dir: os.Getenv(insideEnv), plugin: &plugin{}}
@@ -37,10 +36,9 @@ func startNode(t *testing.T) *node {
 	return n
 }
 
-// path returns a path in the work folder.
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// writeFile writes a file into the work folder. In the text, it replaces DIR with the path of the folder.
+// writeFile replaces DIR in the text with the path of the work folder.
 func (n *node) writeFile(name, text string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -50,7 +48,7 @@ func (n *node) writeFile(name, text string) {
 // program returns the path of a program that the script run built.
 func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
 
-// run writes the manifest of a pod and waits until all the pod's containers run.
+// run waits until all containers of the pod run.
 func (n *node) run(t *testing.T, p pod) []running {
 	t.Helper()
 	n.write(t, p)
@@ -58,8 +56,7 @@ func (n *node) run(t *testing.T, p pod) []running {
 	return n.await(t, p)
 }
 
-// await waits until exactly the given containers of a pod run. It returns these containers, without the pause
-// container.
+// await waits until exactly the given containers of a pod run. It omits the pause container.
 func (n *node) await(t *testing.T, p pod) []running {
 	t.Helper()
 	var up []running
@@ -74,8 +71,7 @@ func (n *node) await(t *testing.T, p pod) []running {
 	return up
 }
 
-// isUp reports whether a running container is this container, with all its processes and its log link. The kubelet
-// creates the link just after the start.
+// isUp also waits for the processes and the log link, which the kubelet creates just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {
@@ -108,7 +104,6 @@ func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
 
 func (n *node) manifest(p pod) string { return filepath.Join(n.dir, "manifests", p.name+".json") }
 
-// remove removes a pod and waits until none of its containers runs.
 func (n *node) remove(t *testing.T, p pod) {
 	t.Helper()
 	check(t, os.Remove(n.manifest(p)))

@@ -20,12 +20,11 @@ import (
 
 const (
 	resource = "nvidia.com/gpu"
-	// devicesVariable is the environment variable with the allocated devices, for the container and its runtime.
+	// The device plugin sets this variable, which also configures the container runtime.
 	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
 	endpoint        = "gpuledger-e2e.sock"
 )
 
-// gpus lists the devices that the plugin offers.
 var gpus = []string{
 	"GPU-5e000000-0000-4000-8000-000000000001",
 	"GPU-5e000000-0000-4000-8000-000000000002",
@@ -33,7 +32,6 @@ var gpus = []string{
 	"GPU-5e000000-0000-4000-8000-000000000004",
 }
 
-// plugin is a device plugin that the test runs.
 type plugin struct {
 	deviceplugin.UnimplementedDevicePluginServer
 	server *grpc.Server
@@ -41,8 +39,7 @@ type plugin struct {
 	listed chan struct{}
 }
 
-// register serves the plugin's socket and registers it with the kubelet. When a kubelet starts, it has no registered
-// plugins and removes their sockets, so the plugin must register again.
+// A kubelet that starts has no registered plugins and removes their sockets, so the plugin must register again.
 func (p *plugin) register(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -94,7 +91,7 @@ func (p *plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	return nil
 }
 
-// Allocate writes each container's devices to the container's environment.
+// Allocate sets each container's environment variable to the allocated devices.
 func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	answer := &deviceplugin.AllocateResponse{}
 	for _, c := range request.GetContainerRequests() {
@@ -105,7 +102,7 @@ func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 	return answer, nil
 }
 
-// listPodResources requests the kubelet's list once, without gpuledger's code.
+// listPodResources does not use gpuledger's code.
 func listPodResources() ([]*podresources.PodResources, error) {
 	conn, err := dial(podResources)
 	if err != nil {

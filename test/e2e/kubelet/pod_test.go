@@ -10,7 +10,7 @@ import (
 
 type pod struct {
 	name string
-	// uid is optional. If it is empty, the kubelet generates one from the manifest.
+	// uid is optional. By default, the kubelet generates it from the manifest.
 	uid        string
 	containers []container
 }
@@ -23,7 +23,6 @@ type container struct {
 	resources map[string]string // limits such as cpu, which determine the pod's QoS class
 }
 
-// A kind of container determines when the container runs.
 type kind int
 
 const (
@@ -37,8 +36,7 @@ const namespace = "research"
 // fullName returns the name that the kubelet gives to a pod from a manifest.
 func (p pod) fullName() string { return p.name + "-" + nodeName }
 
-// manifest returns the manifest of a pod. The pod uses the host network, so no network plugin is
-// needed.
+// The pod uses the host network, so no network plugin is needed.
 func (p pod) manifest() map[string]any {
 	var ordinaries, inits []any
 	for _, c := range p.containers {
@@ -91,20 +89,17 @@ func trainer() pod {
 	}}
 }
 
-// server returns a Guaranteed pod.
 func server() pod {
 	return pod{name: unique("server"), uid: newUID(), containers: []container{
 		{name: "main", gpus: 1, resources: map[string]string{"cpu": "100m", "memory": "64Mi"}},
 	}}
 }
 
-// batch returns a BestEffort pod.
 func batch() pod {
 	return pod{name: unique("batch"), uid: newUID(), containers: []container{{name: "main", gpus: 1}}}
 }
 
-// longName returns a pod with very long names. In the name of the pod's log link, there is only room for the first
-// twenty digits of the container id.
+// In the name of this pod's log link, there is only room for the first twenty digits of the container id.
 func longName() pod {
 	name := unique(strings.Repeat("long-", 30))
 	rest := 251 - 20 - len(pod{name: name}.fullName()+"_"+namespace+"_-")
@@ -113,12 +108,11 @@ func longName() pod {
 	}}
 }
 
-// unique returns a name that no other pod has. If a name were used again, the kubelet would delay the new pod until it
-// has removed the earlier pod.
+// If a name were used again, the kubelet would delay the new pod until it has removed the earlier pod.
 func unique(name string) string { return name + "-" + newUID()[:8] }
 
-// newUID returns a UID in the format of the API server. The UID must be new, because the kubelet never runs a
-// second pod with the UID of an ended pod.
+// newUID returns a UID in the format of the API server. It is new, because the kubelet never runs a second pod with the
+// UID of an ended pod.
 func newUID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // rand.Read never fails

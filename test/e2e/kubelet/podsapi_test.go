@@ -50,7 +50,6 @@ func (c apiContainer) devices() []string {
 	return ids
 }
 
-// String returns the state of a pod, for log messages.
 func (p apiPod) String() string {
 	text := p.Metadata.Name + " " + p.Metadata.UID + " " + p.Status.Phase
 	for _, c := range p.Status.ContainerStatuses {
@@ -66,7 +65,7 @@ func (p apiPod) String() string {
 	return text
 }
 
-// testPodsAPI checks that the pods from the kubelet's Pods API agree with pod-resources, log links and cgroups.
+// testPodsAPI compares the kubelet's Pods API with pod-resources, log links and cgroups.
 func (n *node) testPodsAPI(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -132,7 +131,6 @@ func (n *node) testPodsAPIWatch(t *testing.T) {
 	nextOf(t, events, p, func(e apiEvent) bool { return e.Type == "DELETED" })
 }
 
-// nextOf returns a pod's next event that meets a condition.
 func nextOf(t *testing.T, events <-chan apiEvent, p pod, ok func(apiEvent) bool) apiEvent {
 	t.Helper()
 	for {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// daemon is a program that runs during the tests and writes its log to a file.
+// daemon is a program that writes its log to a file.
 type daemon struct {
 	cmd    *exec.Cmd
 	log    string
 	exited chan struct{} // closed when the program has ended
 }
 
-// start runs a program until it is stopped, or until the test ends.
+// start runs a program until the test ends.
 func start(t *testing.T, dir, name string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{cmd: exec.Command(name, args...), exited: make(chan struct{})}
@@ -42,7 +42,6 @@ func start(t *testing.T, dir, name string, args ...string) *daemon {
 	return d
 }
 
-// showLogs prints the end of every program's log if the test failed.
 func showLogs(t *testing.T, dir string) {
 	t.Helper()
 	if !t.Failed() {
@@ -54,7 +53,6 @@ func showLogs(t *testing.T, dir string) {
 	}
 }
 
-// stop sends SIGTERM to the program and waits until it ends.
 func (d *daemon) stop(t *testing.T) {
 	t.Helper()
 	check(t, d.cmd.Process.Signal(syscall.SIGTERM))
@@ -65,7 +63,6 @@ func (d *daemon) stop(t *testing.T) {
 	}
 }
 
-// tail returns the last lines of a log.
 func tail(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -83,7 +80,6 @@ func output(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// eventually waits until a condition holds. The test fails after 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

@@ -21,16 +21,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Hosts in the documented commands.
+// These hosts occur in the documented commands.
 const (
 	codeHost     = "github.com"
 	imageHost    = "ghcr.io"
 	registryHost = "registry.example.com"
 )
 
-// serveRelease starts servers for the hosts in the documented commands, at the address of the node. They serve an empty
-// registry, the files of the release, and the repository with the release's tag. Programs that start later resolve
-// these hosts to the node, and trust their certificates.
+// serveRelease serves an empty registry, the files of the release, and the repository with the release's tag, at the
+// node's address. Programs that start later resolve the documented hosts to the node, and trust their certificates.
 func serveRelease(t *testing.T, dir, crane string) {
 	t.Helper()
 	registry := program.AddressFor(t)
@@ -63,8 +62,8 @@ func serveRelease(t *testing.T, dir, crane string) {
 	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust prepares programs that start later: they resolve the given hosts to the node's address, and trust the authority
-// that signed the hosts' certificates.
+// trust makes programs that start later resolve the given hosts to the node's address, and trust the authority that
+// signed the hosts' certificates.
 func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {

@@ -19,11 +19,11 @@ import (
 // The tests in this file run the exporter's container, as it is in the manifests, in the pod of a device plugin. The
 // plugin's own container must not be affected.
 
-// stateFolder is the host folder in which the exporter stores its books.
+// stateFolder is the host folder in which the exporter saves its counters.
 const stateFolder = "/run/gpuledger"
 
-// pluginPod returns the pod of a device plugin, with the exporter in it. change modifies the exporter's container
-// before the pod is created.
+// pluginPod returns the pod of a device plugin with the exporter as a sidecar. change modifies the exporter's
+// container.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
 	exporter := sidecar.Container(exporterImage)
@@ -45,7 +45,7 @@ func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	}
 }
 
-// runPlugin starts a device plugin's pod and returns its plugin container.
+// runPlugin returns the plugin's container.
 func (n *node) runPlugin(t *testing.T, p pod, manifest *corev1.Pod) running {
 	t.Helper()
 	n.writeManifest(t, p, manifest)
@@ -78,7 +78,6 @@ func checkUntouched(t *testing.T, p pod, before running) {
 	}
 }
 
-// sidecarStatus returns the kubelet's status of the exporter's container.
 func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 	t.Helper()
 	out, err := output(n.program("podsapi"), "list", podsAPI)
@@ -98,8 +97,8 @@ func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// testSidecarWithoutImage checks that the plugin is not affected if the exporter's image cannot be pulled.
-// The kubelet must retry the pull.
+// testSidecarWithoutImage checks that the plugin is not affected if the exporter's image cannot be pulled. The kubelet
+// must retry the pull.
 func (n *node) testSidecarWithoutImage(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image = "gpuledger.test/missing:1" })
 	plugin := n.runPlugin(t, p, manifest)
@@ -111,8 +110,8 @@ func (n *node) testSidecarWithoutImage(t *testing.T) {
 	n.remove(t, p)
 }
 
-// testSidecarCrashes checks that an exporter that ends at once does not affect the plugin. The kubelet must
-// restart the exporter.
+// testSidecarCrashes checks that an exporter that ends immediately does not affect the plugin. The kubelet must restart
+// the exporter.
 func (n *node) testSidecarCrashes(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"crash"} })
 	plugin := n.runPlugin(t, p, manifest)
@@ -137,8 +136,8 @@ func isKilled(s corev1.ContainerState) bool {
 	return s.Terminated != nil && s.Terminated.Reason == "OOMKilled"
 }
 
-// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The exporter runs with the
-// rights from the manifests. At first, its folder on the host does not exist, and the container runtime creates it.
+// testReplacedPod checks that the counters continue when the device plugin's pod is replaced. The exporter runs with
+// the rights from the manifests. At first, its folder on the host does not exist, and the container runtime creates it.
 func (n *node) testReplacedPod(t *testing.T) {
 	loadExporter(t)
 	n.run(t, trainer())
@@ -157,7 +156,7 @@ func (n *node) testReplacedPod(t *testing.T) {
 			t.Errorf("%s: the board's counter was %v J, is %v J, want no decrease", uuid, was, is)
 		}
 	}
-	// In continued books, the energy between the two runs is a gap. New books would not contain a gap.
+	// Continued counters include the energy between the two runs as a gap. New counters would not include it.
 	gap := map[string]string{"reason": "gap"}
 	if was, is := before.Sum(unattributed, gap), after.Sum(unattributed, gap); was != 0 || is == 0 {
 		t.Errorf("energy in gaps was %v J, is %v J, want zero before and more after", was, is)
@@ -169,13 +168,12 @@ const (
 	unattributed = "gpuledger_unattributed_energy_joules_total"
 )
 
-// exclusive returns the energy that containers are charged by the method exclusive, in joules.
 func exclusive(p page) float64 {
 	return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"})
 }
 
-// runExporter runs the exporter in a device plugin's pod until the exporter charges a container and ok
-// returns true. It returns the exporter's last page.
+// runExporter runs the exporter in a device plugin's pod until it charges a container and ok returns true. It returns
+// the exporter's last page.
 func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	t.Helper()
 	p, manifest := pluginPod(func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullNever })
@@ -190,8 +188,7 @@ func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	return last
 }
 
-// loadExporter loads the exporter's image of the release. The container runtime adds the driver to its
-// containers.
+// The container runtime adds the driver to the containers of the exporter's image.
 func loadExporter(t *testing.T) {
 	t.Helper()
 	name, _, _ := strings.Cut(exporterImage, ":")

@@ -18,14 +18,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// The flags set the size of the benchmark's cluster, and how long the benchmark observes it without changes.
 var (
 	benchNodes  = flag.Int("nodes", 500, "number of nodes, each with an exporter for 8 GPUs")
 	benchPods   = flag.Int("pods", 5000, "number of GPU pods")
 	benchSteady = flag.Duration("steady", time.Minute, "time for which the cluster does not change")
 )
 
-// Limits for the measured values.
 const (
 	maxColdStart = 6 * time.Minute // for 5,000 nodes at 20 writes per second
 	maxWriteRate = 20.0 * 1.05     // writes per second, over ten seconds
@@ -34,8 +32,6 @@ const (
 	maxScrape    = time.Second // for 99 of 100 scrapes
 )
 
-// BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails if a
-// measurement exceeds its limit.
 func BenchmarkReconciler(b *testing.B) {
 	for b.Loop() {
 		bench(b)
@@ -63,10 +59,10 @@ func bench(b *testing.B) {
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// printLine prints a line immediately. The log of a benchmark would be truncated, and printed only at the end.
+// printLine prints immediately. The log of a benchmark would be truncated, and printed only at the end.
 func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// report prints a measurement. The benchmark fails if the measurement exceeds its limit.
+// The benchmark fails if the measurement exceeds its limit.
 func report(b *testing.B, name string, value, limit float64) {
 	b.ReportMetric(value, name)
 	result := "ok"
@@ -77,7 +73,6 @@ func report(b *testing.B, name string, value, limit float64) {
 	printLine("%-14s %10.3f   at most %g: %s", name, value, limit, result)
 }
 
-// awaitWrites waits until every Node was written at least once, and returns the writes.
 func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Request {
 	for begun := time.Now(); ; {
 		writes := must(since.Requests(func(r *cluster.Request) bool {
@@ -97,7 +92,7 @@ func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Reques
 	}
 }
 
-// maxRate returns the highest number of writes per second in any ten seconds.
+// maxRate returns the highest number of writes per second, averaged over ten seconds.
 func maxRate(writes []cluster.Request) float64 {
 	const window = 10 * time.Second
 	most, first := 0, 0
@@ -110,7 +105,7 @@ func maxRate(writes []cluster.Request) float64 {
 	return float64(most) / window.Seconds()
 }
 
-// benchScrapes measures compressed scrapes, which Prometheus requests.
+// Prometheus requests compressed scrapes.
 func benchScrapes(b *testing.B, r *replica) {
 	const scrapes = 100
 	var took []time.Duration
@@ -127,7 +122,6 @@ func benchScrapes(b *testing.B, r *replica) {
 	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
 }
 
-// scrapeCompressed returns the compressed and the uncompressed size of the page.
 func (r *replica) scrapeCompressed() (compressed, plain int64) {
 	r.t.Helper()
 	request := must(http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/metrics", http.NoBody))(r.t)
@@ -141,7 +135,6 @@ func (r *replica) scrapeCompressed() (compressed, plain int64) {
 	return sent.bytes, plain
 }
 
-// counter counts the bytes read.
 type counter struct {
 	reader io.Reader
 	bytes  int64
@@ -165,7 +158,6 @@ func benchRepair(b *testing.B) {
 	}
 }
 
-// benchSteadyState observes the reconciler while the cluster does not change.
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	printLine("steady for %v, from %s", *benchSteady, r.process())
 	since, used, begun := now(b), r.cpu(), time.Now()
@@ -185,7 +177,6 @@ func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	report(b, "watches", float64(most), 1)
 }
 
-// openWatches returns the number of the account's open watches, by resource.
 func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 	open := make(map[string]string)
 	must(since.Requests(func(r *cluster.Request) bool {
@@ -206,14 +197,13 @@ func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 	return count
 }
 
-// process returns the resources that the process has used so far.
 func (r *replica) process() string {
 	r.t.Helper()
 	return fmt.Sprintf("%.0f MiB resident, maximum %.0f MiB, heap of %.0f MiB, %.1f s of CPU",
 		r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.value("go_memstats_heap_alloc_bytes", nil)/(1<<20), r.cpu())
 }
 
-// cpu returns the CPU time of the process, in seconds.
+// cpu returns seconds.
 func (r *replica) cpu() float64 {
 	r.t.Helper()
 	stat := strings.Fields(string(must(os.ReadFile(r.proc("stat")))(r.t)))

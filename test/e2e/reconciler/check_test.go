@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
+// hangTimeout is long enough for a busy machine.
 const hangTimeout = 3 * time.Minute
 
-// eventually waits until a condition holds, and returns how long that took.
+// eventually returns how long it waited.
 func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -30,7 +30,6 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// must returns the value of a call. If the call returned an error, the test fails.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

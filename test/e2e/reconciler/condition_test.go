@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// conditionRole gives the account the right to write conditions until the end of the test.
+// conditionRole lets the account write conditions until the end of the test.
 func conditionRole(t *testing.T) {
 	t.Helper()
 	role := filepath.Join("..", "..", "..", "manifests", "components", "node-condition", "role.yaml")
@@ -25,7 +25,6 @@ func conditionRole(t *testing.T) {
 	t.Cleanup(func() { check(t, world.DeleteFile(context.Background(), role)) })
 }
 
-// conditions returns the status and reason of a Node's conditions, by type.
 func (n *node) conditions() map[core.NodeConditionType]string {
 	got := make(map[core.NodeConditionType]string)
 	for _, c := range n.object().Status.Conditions {
@@ -34,8 +33,8 @@ func (n *node) conditions() map[core.NodeConditionType]string {
 	return got
 }
 
-// TestCondition checks that the condition follows the exporter's advice and leaves the kubelet's conditions unchanged.
-// The command cleanup must remove the condition together with the labels.
+// TestCondition checks that the condition follows the exporter's health page and does not affect the kubelet's
+// conditions. The command cleanup must remove the condition together with the labels.
 func TestCondition(t *testing.T) {
 	conditionRole(t)
 	n := newNode(t, "a", "1654")
@@ -91,8 +90,6 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestFenceOfStatus checks that the reconciler's account can change only its own condition in the status of a
-// Node.
 func TestFenceOfStatus(t *testing.T) {
 	conditionRole(t)
 	client := asReconciler(t)

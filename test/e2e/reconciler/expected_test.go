@@ -12,8 +12,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpected checks that the page shows a node that should have an exporter, for each source from which the
-// reconciler derives this.
+// TestExpected checks that the page lists a node that should have an exporter, for each source of this information.
 func TestExpected(t *testing.T) {
 	servesClaims(t)
 	n := newNode(t, "a", "1")
@@ -74,7 +73,7 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// servesClaims skips the test if the API server is older than Kubernetes 1.34.
+// The API server must be of Kubernetes 1.34 or newer.
 func servesClaims(t *testing.T) {
 	t.Helper()
 	if _, err := world.Client.Discovery().ServerResourcesForGroupVersion(dra.SchemeGroupVersion.String()); apierrors.IsNotFound(err) {

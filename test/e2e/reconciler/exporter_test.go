@@ -50,24 +50,21 @@ func newExporter(t testing.TB) *exporter {
 	return e
 }
 
-// answers replaces the exporter's handler.
 func (e *exporter) answers(answer http.HandlerFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = answer
 }
 
-// advises replaces the health page.
 func (e *exporter) advises(page health.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.health = &page
 }
 
-// serves replaces the inventory page.
 func (e *exporter) serves(page inventory.Page) { e.answers(serves(page)) }
 
-// serves returns a handler that serves a page with the current time.
+// serves sets the page's time to the current time.
 func serves(page inventory.Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		page := page
@@ -84,7 +81,6 @@ func (e *exporter) awaitReads(t testing.TB, more int64) {
 	eventually(t, fmt.Sprintf("the exporter has been read %d more times", more), func() bool { return e.reads.Load() >= until })
 }
 
-// awaitAllReads waits until each exporter has been read the given number of times from now on.
 func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	t.Helper()
 	until := make(map[*node]int64)
@@ -96,12 +92,11 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	}
 }
 
-// away responds like an exporter that has just started and has no readings yet.
+// An exporter that has just started responds in this way.
 func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }
 
-// page returns the inventory page of a healthy exporter on the node.
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
 		Version: inventory.Version, DriverUp: true,
@@ -111,7 +106,7 @@ func page(node string, gpus ...inventory.GPU) inventory.Page {
 	}
 }
 
-// boards returns a present GPU for each serial number. The UUID is derived from the serial number.
+// boards derives the UUIDs from the serial numbers.
 func boards(serials ...string) []inventory.GPU {
 	var gpus []inventory.GPU
 	for i, serial := range serials {

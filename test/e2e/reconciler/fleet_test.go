@@ -56,7 +56,6 @@ func newFleet(b *testing.B, nodes, pods int) {
 	}))
 }
 
-// parallel calls do concurrently with all numbers from 0 to n-1.
 func parallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(32)
@@ -66,8 +65,7 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 	return g.Wait()
 }
 
-// serveExporters serves the inventories of all nodes from one server. The port of a request
-// identifies the node.
+// serveExporters serves all inventories from one server. The port of a request identifies the node.
 func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	b.Helper()
 	nodeAt := make(map[int]int) // names of the nodes, by port
@@ -89,7 +87,7 @@ func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	return ports
 }
 
-// fleetPage returns a node's inventory as in an NVL72 rack, which has 18 trays in a chassis.
+// The inventory is as in an NVL72 rack, which has 18 trays in a chassis.
 func fleetPage(i int) inventory.Page {
 	p := page(nodeName(i))
 	for n := range gpusPerNode {
@@ -150,7 +148,6 @@ func createCronJob(ctx context.Context, name string) (meta.OwnerReference, error
 	return *meta.NewControllerRef(job, batch.SchemeGroupVersion.WithKind("Job")), nil
 }
 
-// createNode creates a node and its exporter's pod.
 func (f *fleet) createNode(ctx context.Context, i int) error {
 	name := nodeName(i)
 	node, err := world.Client.CoreV1().Nodes().Create(ctx, &core.Node{
@@ -173,7 +170,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	return createPod(ctx, exporterPod("nvidia-device-plugin-"+name, name, f.ports[i]), exporterStatus())
 }
 
-// createPod creates a pod and sets its status, as a kubelet does.
+// createPod sets the pod's status, as a kubelet does.
 func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
 	created, err := world.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, meta.CreateOptions{})
 	if err != nil {
@@ -184,7 +181,6 @@ func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error 
 	return err
 }
 
-// trainingPod returns a GPU pod of realistic size.
 func trainingPod(i int, node string, owner meta.OwnerReference) *core.Pod {
 	pod := &core.Pod{
 		ObjectMeta: meta.ObjectMeta{
@@ -215,7 +211,7 @@ func runningStatus() core.PodStatus {
 	return status
 }
 
-// filler returns labels or annotations like those of other programs.
+// filler represents the labels or annotations of other programs.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

@@ -23,8 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// nodeWrites returns the requests by which the reconciler's account has written a Node since a given time, or has tried
-// to.
+// nodeWrites includes rejected requests.
 func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -32,8 +31,7 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns all write requests of the reconciler's account since a given time, without the writes that renew
-// the Lease.
+// allWrites omits the writes that renew the Lease.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -106,7 +104,6 @@ func TestForeignEdit(t *testing.T) {
 	eventually(t, "the annotation is back", func() bool { return n.object().Annotations["gpuledger.io/inventory"] != "" })
 }
 
-// TestExporterAway checks that the labels stay unchanged while an exporter is unreachable.
 func TestExporterAway(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels")
@@ -124,8 +121,6 @@ func TestExporterAway(t *testing.T) {
 	}
 }
 
-// TestLabelTTL checks that the labels of a Node without an exporter are removed after the time in the flag, and not
-// earlier.
 func TestLabelTTL(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.patch(`{"metadata":{"labels":{"gpuledger.io/team":"ours"}}}`)
@@ -144,7 +139,6 @@ func TestLabelTTL(t *testing.T) {
 	}
 }
 
-// TestCleanup checks that the command cleanup removes exactly the reconciler's labels, and then ends.
 func TestCleanup(t *testing.T) {
 	a, b := newNode(t, "a", "1"), newNode(t, "b", "2")
 	a.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -171,8 +165,7 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestDeletedNode checks that the reconciler does not create a deleted Node again while the Node's exporter
-// still runs.
+// TestDeletedNode checks that the reconciler does not create a deleted Node again while its exporter still runs.
 func TestDeletedNode(t *testing.T) {
 	gone, stays := newNode(t, "gone", "1"), newNode(t, "stays", "2")
 	lead(t, "--enable=labels")
@@ -189,8 +182,8 @@ func TestDeletedNode(t *testing.T) {
 	gone.awaitLabels(serials("3"))
 }
 
-// TestRegisteredAgain checks a Node that is registered again while its exporter runs. The Node must get its labels
-// immediately, although the next regular reading is an hour later.
+// TestRegisteredAgain deletes and creates a Node while its exporter runs. The Node must get its labels immediately,
+// although the next regular reading is an hour later.
 func TestRegisteredAgain(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -218,8 +211,8 @@ func TestTwoReadings(t *testing.T) {
 	n.awaitLabels(serials("2"))
 }
 
-// TestChangeBudget checks that a driver that reports new values does not change the labels of a whole fleet at once,
-// and that the metrics show the delay.
+// TestChangeBudget checks that wrong values of a new driver do not change the labels of a whole fleet at once, and that
+// the metrics show the delay.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node
@@ -260,7 +253,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 }
 
-// annotateLease patches the annotations of the Lease, which contain the change budget.
+// The annotations of the Lease contain the change budget.
 func annotateLease(t testing.TB, annotations string) {
 	t.Helper()
 	_, err := world.Client.CoordinationV1().Leases(namespace).Patch(context.Background(), account, types.MergePatchType,
@@ -270,7 +263,6 @@ func annotateLease(t testing.TB, annotations string) {
 	}
 }
 
-// TestDryRun checks that the reconciler writes nothing, and that it logs the intended writes.
 func TestDryRun(t *testing.T) {
 	n := newNode(t, "a", "1654")
 	since := now(t)
@@ -282,7 +274,6 @@ func TestDryRun(t *testing.T) {
 	eventually(t, "the log has the labels", func() bool { return len(r.logLines("1654")) > 0 })
 }
 
-// TestSameGPUTwice checks that the reconciler does not write two Nodes while both report the same GPU.
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
 	since := now(t)
@@ -314,7 +305,6 @@ func events(t *testing.T, n *node) []core.Event {
 	return all.Items
 }
 
-// TestBadPages checks that nothing is written if the page is invalid or unreadable.
 func TestBadPages(t *testing.T) {
 	n := newNode(t, "a", "1", "2")
 	r := lead(t, "--enable=labels", "--exporter.timeout=500ms")

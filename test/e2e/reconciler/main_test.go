@@ -15,20 +15,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// Folders of the policy and the roles for reading, and of the roles for writing.
+// manifests contains the policy and the roles for reading. writes contains the roles for writing.
 const (
 	manifests = "../../../manifests/base/reconciler"
 	writes    = "../../../manifests/components/labels"
 )
 
-// The service account in the manifests.
 const (
 	namespace = "gpuledger"
 	account   = "gpuledger-reconciler"
 	username  = "system:serviceaccount:" + namespace + ":" + account
 )
 
-// All tests share the world. They run in sequence, and each test removes its Nodes and pods.
+// The tests run one after another, and each test removes its Nodes and pods.
 var world struct {
 	*cluster.Cluster
 	daemonSet types.UID // UID of the exporters' DaemonSet
@@ -36,7 +35,6 @@ var world struct {
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
 
-// prepare applies the manifests and starts the controllers that the manifests need.
 func prepare(ctx context.Context, c *cluster.Cluster, _ string) error {
 	world.Cluster = c
 	for _, folder := range []string{manifests, writes} {

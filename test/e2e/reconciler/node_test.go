@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// The DaemonSet of the exporters' pods. The tests create its pods.
+// The exporters' pods belong to this DaemonSet, but the tests create them.
 const (
 	exporterNamespace = "kube-system"
 	daemonSetName     = "nvidia-device-plugin-daemonset"
@@ -46,8 +46,7 @@ type node struct {
 	uid  types.UID
 }
 
-// newNode creates a Node, its exporter, and the exporter's pod. The Node has GPUs with the given serial numbers. All
-// are removed after the test.
+// newNode creates a Node with GPUs, its exporter, and the exporter's pod.
 func newNode(t testing.TB, name string, serials ...string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -74,7 +73,6 @@ func (n *node) create(labels map[string]string) {
 
 func (n *node) podName() string { return "nvidia-device-plugin-" + n.name }
 
-// createPod creates the exporter's pod and sets it to ready.
 func (n *node) createPod() {
 	n.t.Helper()
 	pods := world.Client.CoreV1().Pods(exporterNamespace)
@@ -84,7 +82,6 @@ func (n *node) createPod() {
 	must(pods.UpdateStatus(n.t.Context(), pod, meta.UpdateOptions{}))(n.t)
 }
 
-// deletePod removes the exporter's pod, if it exists.
 func (n *node) deletePod() {
 	pods := world.Client.CoreV1().Pods(exporterNamespace)
 	err := pods.Delete(context.Background(), n.podName(), meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -93,7 +90,7 @@ func (n *node) deletePod() {
 	}
 }
 
-// exporterPod returns a device plugin's pod that contains the exporter as a sidecar.
+// The exporter is a sidecar in the device plugin's pod.
 func exporterPod(name, node string, port int32) *core.Pod {
 	return &core.Pod{
 		ObjectMeta: meta.ObjectMeta{
@@ -113,7 +110,6 @@ func exporterPod(name, node string, port int32) *core.Pod {
 	}
 }
 
-// exporterStatus returns the status of an exporter's pod that is ready.
 func exporterStatus() core.PodStatus {
 	started := meta.Now()
 	running := core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: started}}
@@ -130,7 +126,7 @@ func exporterStatus() core.PodStatus {
 	}
 }
 
-// object returns the Node, or nil if there is none.
+// object returns nil if the Node does not exist.
 func (n *node) object() *core.Node {
 	n.t.Helper()
 	object, err := world.Client.CoreV1().Nodes().Get(n.t.Context(), n.name, meta.GetOptions{})
@@ -141,7 +137,7 @@ func (n *node) object() *core.Node {
 	return object
 }
 
-// labels returns those labels of the Node that have our prefix, without the prefix.
+// labels returns only labels with our prefix, and removes the prefix.
 func (n *node) labels() map[string]string {
 	n.t.Helper()
 	labels := map[string]string{}
@@ -155,7 +151,7 @@ func (n *node) labels() map[string]string {
 	return labels
 }
 
-// patch changes the Node, as another client would.
+// patch uses another field manager, as another client would.
 func (n *node) patch(body string) {
 	n.t.Helper()
 	must(world.Client.CoreV1().Nodes().Patch(n.t.Context(), n.name, types.MergePatchType, []byte(body), meta.PatchOptions{FieldManager: "somebody"}))(n.t)
@@ -176,7 +172,7 @@ func (n *node) awaitLabels(want map[string]string) {
 	})
 }
 
-// serials returns the labels of a Node whose boards have these serial numbers, in the order of their PCI addresses.
+// serials returns the labels for these serial numbers, in the order of the boards' PCI addresses.
 func serials(serials ...string) map[string]string { return labelsOf(boards(serials...)) }
 
 func labelsOf(gpus []inventory.GPU) map[string]string {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy is a server between the reconciler and the API server that answers some requests itself.
+// proxy responds to some requests itself and forwards the others to the API server.
 type proxy struct {
 	access *rest.Config // access of the reconciler, through the proxy
 

@@ -22,7 +22,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// replica is a running gpuledger-reconciler.
 type replica struct {
 	t   testing.TB
 	cmd *exec.Cmd
@@ -35,7 +34,7 @@ type replica struct {
 	err    error // result of Wait, valid after exited is closed
 }
 
-// lead starts a replica with a token of the reconciler's account, and waits until the replica is the leader.
+// lead waits until the replica is the leader.
 func lead(t testing.TB, flags ...string) *replica {
 	t.Helper()
 	r := start(t, must(world.ServiceAccount(t.Context(), namespace, account))(t), flags...)
@@ -43,8 +42,8 @@ func lead(t testing.TB, flags ...string) *replica {
 	return r
 }
 
-// start starts a replica with the given access to the API server and with intervals of a second instead of minutes. The
-// given flags override these defaults. After the test, start resets the change budget.
+// start uses intervals of a second instead of minutes, unless the flags override them. After the test, it resets the
+// change budget.
 func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	t.Helper()
 	t.Cleanup(func() { annotateLease(t, "null") })
@@ -59,7 +58,7 @@ func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	return r
 }
 
-// execute runs the program with the given arguments and an empty environment.
+// The program gets an empty environment.
 func execute(t testing.TB, args ...string) *replica {
 	t.Helper()
 	r := &replica{t: t, exited: make(chan struct{})}
@@ -83,8 +82,7 @@ func execute(t testing.TB, args ...string) *replica {
 	return r
 }
 
-// follow reads the log until the process closes it, sets the address when it is logged, and then waits for
-// the process.
+// follow reads the log until the process closes it, sets the address when it is logged, and then waits for the process.
 func (r *replica) follow(stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Buffer(nil, 1<<20); lines.Scan(); {
@@ -101,14 +99,12 @@ func (r *replica) follow(stderr io.Reader) {
 	close(r.exited)
 }
 
-// logged returns the current lines of the log.
 func (r *replica) logged() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.log)
 }
 
-// logLines returns the lines of the log that contain a string.
 func (r *replica) logLines(text string) []string {
 	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
 }
@@ -125,7 +121,7 @@ func (r *replica) await(message string) {
 	})
 }
 
-// stop sends SIGTERM to the replica, and returns how long the replica took to end.
+// stop returns how long the replica took to end after SIGTERM.
 func (r *replica) stop() time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -134,7 +130,6 @@ func (r *replica) stop() time.Duration {
 	return time.Since(begun)
 }
 
-// ended waits until the replica has ended.
 func (r *replica) ended() {
 	r.t.Helper()
 	select {
@@ -151,7 +146,6 @@ func (r *replica) scrape() exposition.Page {
 	return must(exposition.Scrape(r.t.Context(), r.url+"/metrics"))(r.t)
 }
 
-// value returns the sum of those samples of a metric that have the given labels.
 func (r *replica) value(metric string, labels map[string]string) float64 {
 	r.t.Helper()
 	sum := 0.0

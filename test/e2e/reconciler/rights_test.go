@@ -21,14 +21,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// asReconciler returns a client with a token of the reconciler's account.
 func asReconciler(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	config := must(world.ServiceAccount(t.Context(), namespace, account))(t)
 	return must(kubernetes.NewForConfig(config))(t)
 }
 
-// TestRights checks the rights that RBAC grants to the account.
 func TestRights(t *testing.T) {
 	client := asReconciler(t)
 	tests := []struct {

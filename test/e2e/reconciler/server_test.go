@@ -18,8 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestFaults checks that the reconciler repeats a write after any error of the API server until the write succeeds, but
-// not too often.
+// TestFaults checks that the reconciler repeats a failed write until it succeeds, but not too often.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -59,8 +58,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang. After that, all Nodes must
-// be written.
+// TestHangingWrites checks that writes time out, even if all concurrent writes hang. After that, all Nodes must be
+// written.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
@@ -129,7 +128,6 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestKubeconfig checks that the program waits until its kubeconfig exists.
 func TestKubeconfig(t *testing.T) {
 	n := newNode(t, "a", "1")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestTakeOver checks that, with the label scheme of gpuid, the reconciler takes over the labels that gpuid
-// wrote. Stale labels must be removed, and correct labels and similar labels must stay unchanged.
+// TestTakeOver checks that, with the label scheme of gpuid, the reconciler takes over the labels that gpuid wrote.
+// Stale labels must be removed, and correct labels and similar labels must stay unchanged.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t, "a", "30", "10")
 	written := `{"metadata":{"labels":{"gpuid.github.com/gpu-0":"10","gpuid.github.com/gpu-1":"30","gpuid.github.com/gpu-7":"70","gpuid.github.com/chassis":"old"}}}`
@@ -80,8 +80,8 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates checks an apply with the UID of a Node that does not exist. The API server must reject the apply,
-// even if the account may create Nodes. A test in package nodes checks that the program sends the UID.
+// TestNeverCreates sends an apply with the UID of a Node that does not exist. The API server must reject it, even if
+// the account may create Nodes. A test in package nodes checks that the program sends the UID.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")

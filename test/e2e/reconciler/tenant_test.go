@@ -22,8 +22,8 @@ import (
 // create it.
 const operatorNamespace = "gpu-operator"
 
-// newTenant returns a client for a user with all rights on pods in one namespace. The namespace is created
-// once for all tests.
+// newTenant returns a client for a user with all rights on pods in one namespace. The namespace is created once for all
+// tests.
 func newTenant(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	namespaces := world.Client.CoreV1().Namespaces()

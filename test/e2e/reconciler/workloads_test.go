@@ -25,8 +25,7 @@ import (
 
 const team = "team"
 
-// asksForGPU returns a pod template with a container that requests GPUs. The pods stay pending, because the cluster has
-// no scheduler.
+// The pods of this template stay pending, because the cluster has no scheduler.
 func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	return core.PodTemplateSpec{
 		ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": "training"}},
@@ -65,7 +64,6 @@ func newTeam(t *testing.T) {
 	})
 }
 
-// podsOf returns the samples of gpuledger_pod_info for the pods of a workload.
 func podsOf(p exposition.Page, kind, name string) []map[string]string {
 	var pods []map[string]string
 	for _, m := range p.Matches("gpuledger_pod_info", map[string]string{"namespace": team, "workload_kind": kind, "workload_name": name}) {
@@ -74,7 +72,6 @@ func podsOf(p exposition.Page, kind, name string) []map[string]string {
 	return pods
 }
 
-// awaitPods waits until the page shows n pods of a workload, and returns their samples.
 func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	r.t.Helper()
 	var pods []map[string]string
@@ -86,8 +83,8 @@ func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 }
 
 // TestWorkloads checks pending pods of a Deployment and of a CronJob, which the real controllers create. The page must
-// show these pods with their roots and every level between them. It must not show a pod that requests no GPU. The
-// reconciler must write nothing.
+// contain these pods with all their owners. It must not contain a pod that requests no GPU. The reconciler must write
+// nothing.
 func TestWorkloads(t *testing.T) {
 	stop := must(world.StartControllers("deployment-controller", "replicaset-controller", "job-controller"))(t)
 	t.Cleanup(stop)
@@ -177,13 +174,12 @@ func TestPodOwner(t *testing.T) {
 	}
 }
 
-// Kinds in TestCustomOwners. An Experiment owns Trials, and a Trial owns pods.
+// In TestCustomOwners, an Experiment owns Trials, and a Trial owns pods.
 var (
 	experiments = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "experiments"}
 	trials      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trials"}
 )
 
-// newOwned creates an object of a kind in the API group example.com, with a controller if it is given.
 func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionResource, kind, name string, owner *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind}}
@@ -204,7 +200,7 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 }
 
 // TestCustomOwners checks that a pod can have an owner of any kind. Until the role is extended, the chain must end at
-// the object that RBAC does not permit the reconciler to read, and the reconciler must log this.
+// the object that the reconciler may not read, and the reconciler must log this.
 func TestCustomOwners(t *testing.T) {
 	newTeam(t)
 	check(t, world.ApplyFile(t.Context(), "testdata/owners.yaml"))
@@ -224,7 +220,7 @@ func TestCustomOwners(t *testing.T) {
 	}
 	r.stop()
 
-	// This is how a user extends the role: with another role that has the label.
+	// A user extends the role with another role that has this label.
 	role := &rbac.ClusterRole{
 		ObjectMeta: meta.ObjectMeta{Name: "our-own-kinds", Labels: map[string]string{"gpuledger.io/owners": "true"}},
 		Rules:      []rbac.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"experiments", "trials"}, Verbs: []string{"get"}}},
@@ -248,7 +244,7 @@ func TestCustomOwners(t *testing.T) {
 }
 
 // TestQueue checks the queues of a Job that Kueue manages, with the shipped role and both API versions of LocalQueue.
-// The LocalQueue is created when the reconciler already runs.
+// The LocalQueue is created while the reconciler runs.
 func TestQueue(t *testing.T) {
 	stop := must(world.StartControllers("job-controller"))(t)
 	t.Cleanup(stop)
@@ -278,7 +274,6 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestWorkloadsHandover checks that a new leader serves the same series as the previous leader.
 func TestWorkloadsHandover(t *testing.T) {
 	newTeam(t)
 	for _, name := range []string{"one", "two"} {
@@ -301,7 +296,6 @@ func TestWorkloadsHandover(t *testing.T) {
 	}
 }
 
-// series returns the names and labels of all series of pods and workloads.
 func series(p exposition.Page) []string {
 	var all []string
 	for _, name := range []string{"gpuledger_pod_info", "gpuledger_pod_gpu_requests", "gpuledger_workload_info"} {

@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Toolkit is a container runtime that replaces NVIDIA's container toolkit. It adds the driver's library to every
-// container that has the variable NVIDIA_VISIBLE_DEVICES, and then runs runc. The library is the fake driver. It is in
-// the same folder as this program, like its state.
+// container that has the variable NVIDIA_VISIBLE_DEVICES, and then runs runc. The library is the fake driver, which is
+// in this program's folder together with its state.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args[1:]...), os.Environ())
 }
 
-// change adds the driver to a container's configuration, which is in the format of the OCI runtime specification.
+// The configuration is in the format of the OCI runtime specification.
 func change(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Workload is the only program in the containers of the tests. It replaces the pause program and the programs that use
-// GPUs. By default, it waits until a signal ends it. With the argument with-child, it also starts a child process. With
-// the argument crash, it ends immediately. With the argument eat, it allocates memory until it is killed.
+// GPUs. By default, it waits for a signal. With the argument with-child, it also starts a child process. With the
+// argument crash, it ends immediately. With the argument eat, it allocates memory until it is killed.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	<-end
 }
 
-// eat allocates memory without limit and touches every page.
+// eat touches every page, because untouched memory does not count.
 func eat() {
 	for n := 1 << 20; ; n *= 2 {
 		_ = slices.Repeat([]byte{1}, n)
