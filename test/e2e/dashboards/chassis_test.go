@@ -17,12 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// housed describes a GPU with the chassis that the driver reports for it and the chassis of its machine. Each GPU has
-// an XID error.
+// chassis is the chassis that the driver reports for a GPU. machine is the chassis of its machine. Each GPU has an XID
+// error.
 type housed struct{ uuid, node, chassis, machine string }
 
-// housing lists GPUs that report a chassis, GPUs that report no chassis, and a GPU that reports no chassis although its
-// machine has one.
+// One of these GPUs reports no chassis although its machine has one.
 var housing = []housed{
 	{"GPU-1", "a", "C", "C"},
 	{"GPU-2", "b", "", ""},
@@ -33,8 +32,8 @@ var housing = []housed{
 
 var chassisLink = regexp.MustCompile(`"url": "/d/gpuledger-chassis\?([^"]*)"`)
 
-// TestChassisLinks follows the links in the column "Chassis" of the panel "Failures by slot". The link in each row must
-// open a page with the GPUs of that row.
+// TestChassisLinks checks that each link in the column "Chassis" of the panel "Failures by slot" opens a page with the
+// GPUs of that row.
 func TestChassisLinks(t *testing.T) {
 	var h history
 	for i, g := range housing {
@@ -74,7 +73,6 @@ func TestChassisLinks(t *testing.T) {
 	}
 }
 
-// chassisLinks returns the URL queries of all links to the dashboard "Chassis".
 func chassisLinks(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../../dashboards/*.json")
@@ -93,8 +91,7 @@ func chassisLinks(t *testing.T) []string {
 	return links
 }
 
-// followed returns the values that the link in a cell of the column "Chassis" gives to the variables. Grafana shows an
-// empty cell as "-".
+// followed returns the variables that a link in the column "Chassis" sets. Grafana shows an empty cell as "-".
 func followed(t *testing.T, link string, row map[string]string) map[string]string {
 	t.Helper()
 	given := make(map[string]string)
@@ -115,7 +112,6 @@ func followed(t *testing.T, link string, row map[string]string) map[string]strin
 	return given
 }
 
-// panel runs the first query of a panel.
 func panel(t *testing.T, address, file, title string, given map[string]string, at time.Time) []prometheus.Sample {
 	t.Helper()
 	for _, p := range read(t, "../../../dashboards/"+file+".json").Panels {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// dashboard describes the fields of a dashboard that the tests read.
+// dashboard contains the fields that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct {

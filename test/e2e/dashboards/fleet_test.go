@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// capacity returns the history of three boards that draw 100 W each. Two of them are of the same model. One pod always
-// holds the first board, another pod holds the second board for an hour, and a job holds half of the third board for an
-// hour. The second board has an XID error, and the third board is lost once.
+// In this history, three boards draw 100 W each. Two of them are of the same model. One pod always holds the first
+// board, another pod holds the second board for an hour, and a job holds half of the third board for an hour. The
+// second board has an XID error, and the third board is lost once.
 func capacity() []byte {
 	var h history
 	for i, model := range []string{"A100", "H100", "H100"} {
@@ -35,8 +35,8 @@ func capacity() []byte {
 	return h.bytes()
 }
 
-// TestFleet checks the values in the dashboard "Fleet" during the busiest hour. It also checks values at 4:02 and 5:02,
-// because the recording rules have results for the busiest hour only after the end of the hour.
+// TestFleet checks the values in the dashboard "Fleet" during the busiest hour. It also checks them at 4:02 and 5:02,
+// because the recording rules have results for an hour only after its end.
 func TestFleet(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {

@@ -14,18 +14,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is the start of the histories. end is the duration of the histories.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const end = 6 * time.Hour
 
-// Counters of boards and pods that are a hundred days old at the first scrape.
+// These boards and pods are a hundred days old at the first scrape.
 const (
 	oldSeconds = 100 * 86400
 	oldJoules  = 100 * oldSeconds
 )
 
-// history is a document in the OpenMetrics format with one sample per minute and series.
+// history is in the OpenMetrics format, with one sample per minute and series.
 type history struct{ strings.Builder }
 
 // counter adds a series that begins with the value start and grows by rate per second.
@@ -41,8 +40,8 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds the charges of a pod that holds a GPU: energy and seconds. A quarter of the energy is idle, and half of the
-// seconds are active. At the first sample, the pod's age equals its seconds.
+// A quarter of the pod's energy is idle, and the pod is active for half of the time. At the first sample, the pod's age
+// equals its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
@@ -53,8 +52,7 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
-// unit adds the charges of a unit that holds a share of a GPU: energy and seconds. A quarter of the energy is idle, and
-// half of the seconds are active.
+// A quarter of the unit's energy is idle, and the unit is active for half of the time. held is its share of the GPU.
 func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, held float64) {
 	manager, unit, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
@@ -65,15 +63,14 @@ func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, 
 	h.created("unit_allocation", labels, from, to, 0)
 }
 
-// created adds the creation time of a counter, on the assumption that the counter grew by 100 per second until the
-// first sample.
+// created adds the creation time of a counter that grew by 100 per second until the first sample.
 func (h *history) created(of, labels string, from, to time.Duration, start float64) {
 	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
 }
 
 func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
 
-// backfilled starts a Prometheus that contains a history and the results of the rules for this history.
+// backfilled starts a Prometheus that contains the history and the results of the rules.
 func backfilled(t *testing.T, name string, length time.Duration, history []byte, rules ...string) (address string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -94,8 +91,7 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	return s.URL()
 }
 
-// ask runs a query of a dashboard and returns the values by namespace and pod. All variables that are not in given have
-// the same values as in TestDemo.
+// ask returns the values by namespace and pod. Variables that are not in given have the same values as in TestDemo.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := filled(query, file, given)
@@ -115,7 +111,7 @@ func filled(query, file string, given map[string]string) string {
 	})
 }
 
-// values runs an instant query and returns the values by namespace and pod, or by manager, unit and user.
+// values returns the values by namespace and pod, or by manager, unit and user.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
 	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// lives returns the history of two boards that draw 100 W each and are old at the first scrape. The counter of the
-// first board restarts after two hours without scrapes. The second board has two GPUs and loses one of them at the end.
+// In this history, two boards draw 100 W each and are old at the first scrape. The counter of the first board restarts
+// after two hours without scrapes. The second board has two GPUs and loses one of them at the end.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)

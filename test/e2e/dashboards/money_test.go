@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// money returns a history of boards that draw 100 W each, and of their pods. The counter of one pod restarts.
-// One board and its pod are old at the first scrape.
+// In this history, boards draw 100 W each. The counter of one pod restarts. One board and its pod are old at the first
+// scrape.
 func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
@@ -34,7 +34,7 @@ func money() []byte {
 }
 
 // TestMoney checks the totals, namespaces, pods and units in the dashboard "Energy and cost". All of them must show the
-// correct energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the last hour.
+// energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
@@ -67,7 +67,7 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// owned returns series that name the teams of two namespaces and the owners of two units.
+// owned returns series with the teams of two namespaces and the owners of two units.
 func owned() string {
 	var h history
 	for _, namespace := range []string{"alpha", "beta"} {
@@ -78,14 +78,13 @@ func owned() string {
 	return h.String()
 }
 
-// statementTest contains values of variables in the dashboard "Statement", and the expected values of panels.
 type statementTest struct {
 	name      string
 	variables map[string]string
 	want      map[string][]map[string]float64 // results of each query, by panel
 }
 
-// statementTests returns the expected values for three hours of the histories from money() and owned().
+// The expected values are for three hours of the histories from money() and owned().
 func statementTests() []statementTest {
 	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
 	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
@@ -160,8 +159,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// statementOf returns the results of a query in the dashboard "Statement", by team, by namespace, or by manager,
-// account and user.
+// statementOf returns values by team, by namespace, or by manager, account and user.
 func statementOf(t *testing.T, address, query string, variables map[string]string) map[string]float64 {
 	t.Helper()
 	given := map[string]string{"__range": "10800s"}

@@ -28,7 +28,7 @@ type use struct {
 	unit     bool
 }
 
-// drawnGPU is a GPU in a random fleet. Its node has no chassis if chassis is empty.
+// drawnGPU has an empty chassis if its node has none.
 type drawnGPU struct {
 	cluster, node, chassis, slot, model, uuid string
 	uses                                      []use
@@ -36,15 +36,15 @@ type drawnGPU struct {
 	xids                                      []time.Duration
 }
 
-// drawn is a random fleet. failed contains the times of the failed scrapes, by node.
+// failed contains the times of failed scrapes, by node.
 type drawn struct {
 	gpus   []drawnGPU
 	failed map[string]map[time.Duration]bool
 }
 
-// draw draws a fleet of three nodes. Pods and units start and end at least six minutes before or after a full hour.
-// However, scrapes near a full hour can fail. Between the scrapes near two full hours, a counter of seconds may
-// therefore grow by more or less than an hour.
+// draw draws a random fleet of three nodes. Pods and units start and end at least six minutes before or after a full
+// hour. Scrapes near a full hour can fail. Between the scrapes near two full hours, a counter of seconds may therefore
+// grow by more or less than an hour.
 func draw(random *rand.Rand) (d drawn) {
 	d.failed = make(map[string]map[time.Duration]bool)
 	for n := range 3 {
@@ -70,7 +70,7 @@ func draw(random *rand.Rand) (d drawn) {
 	return d
 }
 
-// draw draws the uses and the faults of a GPU. Between two uses, at least ten minutes pass.
+// draw draws the uses and the faults of a GPU. At least ten minutes pass between two uses.
 func (g *drawnGPU) draw(random *rand.Rand) {
 	until := length
 	if random.IntN(3) == 0 {
@@ -104,10 +104,9 @@ func (g *drawnGPU) draw(random *rand.Rand) {
 	}
 }
 
-// Every minute is scraped at this second.
 const phase = 17 * time.Second
 
-// samples adds a series for a GPU, with the value at each successful scrape between two times.
+// samples adds a series with a value at each successful scrape between two times.
 func (d drawn) samples(h *history, g drawnGPU, name, labels string, from, to time.Duration, value func(at time.Duration) float64) {
 	for at := time.Duration(0); at < length; at += time.Minute {
 		if t := at + phase; t >= from && t < to && !d.failed[g.node][at] {
@@ -116,7 +115,7 @@ func (d drawn) samples(h *history, g drawnGPU, name, labels string, from, to tim
 	}
 }
 
-// history returns the samples that Prometheus scraped. An owner's counters end five minutes after the owner.
+// history returns the scraped samples. The exporter serves an owner's counters until five minutes after its end.
 func (d drawn) history() []byte {
 	var h history
 	for _, g := range d.gpus {
@@ -155,8 +154,7 @@ func (d drawn) history() []byte {
 // present reports whether a driver lists the GPU at the given time or later.
 func (g drawnGPU) present(from time.Duration) bool { return g.lost == 0 || g.lost > from }
 
-// held returns the longest time in a range during which one owner held the GPU or a part of it, as a share of the
-// range.
+// held returns the longest time for which one owner held the GPU or a part of it, as a share of the range.
 func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	for _, u := range g.uses {
 		share = max(share, (min(to, u.to)-max(from, u.from)).Seconds()/(to-from).Seconds())
@@ -164,8 +162,8 @@ func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	return share
 }
 
-// free returns the smallest number of GPUs that had no owner in a full hour, over all hours for which the rules have
-// results at a given time.
+// free returns the smallest number of GPUs without an owner during a full hour, over all hours for which the rules have
+// results.
 func (d drawn) free(model string, at time.Duration) int {
 	fewest := len(d.gpus)
 	for hour := time.Duration(0); hour+2*time.Hour <= at.Truncate(time.Hour); hour += time.Hour {
@@ -184,7 +182,7 @@ func (d drawn) free(model string, at time.Duration) int {
 	return fewest
 }
 
-// failures counts the GPUs that had failed by a given time, by model or by place.
+// failures counts the GPUs that had failed by a given time, by model or by slot.
 func (d drawn) failures(model string, at time.Duration, by func(g drawnGPU) string) (xids, losses map[string]float64) {
 	xids, losses = make(map[string]float64), make(map[string]float64)
 	for _, g := range d.gpus {
@@ -201,7 +199,6 @@ func (d drawn) failures(model string, at time.Duration, by func(g drawnGPU) stri
 	return xids, losses
 }
 
-// scraped reports whether a scrape of the GPU's node succeeded between two times.
 func (d drawn) scraped(g drawnGPU, from, to time.Duration) bool {
 	for at := time.Duration(0); at+phase <= to; at += time.Minute {
 		if at+phase >= from && !d.failed[g.node][at] {
@@ -211,8 +208,8 @@ func (d drawn) scraped(g drawnGPU, from, to time.Duration) bool {
 	return false
 }
 
-// TestRandomFleets draws random fleets, and compares the panels of the dashboard "Fleet" with them at random times. The
-// range of the dashboard is 90 days.
+// TestRandomFleets compares the panels of the dashboard "Fleet" with random fleets at random times. The range of the
+// dashboard is 90 days.
 func TestRandomFleets(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
@@ -281,8 +278,8 @@ func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	}
 }
 
-// counts compares the numbers of GPUs. It accepts a range of numbers, because a lost GPU stays visible in Prometheus
-// for five minutes, and rates cover four to six minutes.
+// counts accepts a range of numbers, because a lost GPU stays visible in Prometheus for five minutes, and rates cover
+// four to six minutes.
 func (d drawn) counts(t *testing.T, where, model string, at time.Duration, got func(panel string) float64) {
 	t.Helper()
 	var least, most, leastHeld, mostHeld float64

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The windows of the questions end at the end of the tape.
+// All windows end at the end of the history, except dayBefore.
 var (
 	lastHour   = window{end - 60, end}
 	lastDay    = window{end - day, end}
@@ -17,7 +17,7 @@ var (
 	everything = window{end - 90*day, end}
 )
 
-// answers returns the expected answers at the end of the tape, for a $window of a day.
+// answers returns the expected results at the end of the history, for a $window of a day.
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
@@ -56,7 +56,7 @@ func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 
 func one(n int) prometheus.Answer { return prometheus.Answer{Want: map[string]float64{"": float64(n)}} }
 
-// moments returns the first or the last time at which each board has a sample, in seconds since the epoch.
+// moments returns the time of each board's first or last sample, in seconds since the epoch.
 func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {
@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several returns how many different values of a label each board has. It omits boards with only one value.
+// several returns the number of values of a label for each board with more than one.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -91,8 +91,7 @@ func without(a, b map[string]float64) map[string]float64 {
 	return a
 }
 
-// workload returns the workload of a series' pod. The following functions also derive keys from labels that other
-// programs report for a pod.
+// The following functions derive keys from labels that other programs report for a pod.
 func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }
@@ -102,8 +101,7 @@ func chat(s *line) (string, bool) {
 	return key, s.base() == "chat"
 }
 
-// model returns a key that contains the namespace of a series and the model of its GPU. The model is a label of the
-// GPU's placement.
+// model returns a key with the namespace of a series and the model of its GPU, which is a label of the GPU's placement.
 func (p *tape) model(s *line) (string, bool) {
 	for _, place := range p.lines {
 		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {
@@ -171,7 +169,7 @@ func scaled(values map[string]float64, factor float64) map[string]float64 {
 	return values
 }
 
-// hours returns, for each rule, the number of hours of the last day in which the rule had samples.
+// hours returns the number of hours of the last day in which each rule had samples.
 func (p *tape) hours() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, of := range []struct{ rule, metric string }{

@@ -18,20 +18,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Indexes of the nodes, and the position of the moved board in each node.
+// The nodes have these indexes. traveller is the position of the moved board in each node.
 const (
 	nodeA, nodeB, nodeC = 0, 1, 2 // A and B are in the cluster east, C is in the cluster west
 	traveller           = 0
 	spare               = 9 // the first machine with boards that replace the moved boards
 )
 
-// All targets are scraped at the interval scrape. Ended pods are kept for the time retention.
+// retention is the time for which exporters keep ended pods.
 const (
 	scrape    = time.Second
 	retention = 3 * time.Second
 )
 
-// life contains a fleet, its history, and the servers that store it.
 type life struct {
 	t        *testing.T
 	fleet    *fleet.Fleet
@@ -45,7 +44,6 @@ type life struct {
 	observer *observer
 }
 
-// server is the Prometheus of a cluster.
 type server struct {
 	fleet.Prometheus
 	program *program.Program
@@ -96,7 +94,7 @@ func (l *life) boot(i int) {
 	l.legs[i] = append(l.legs[i], first)
 }
 
-// remember stores the last pages of a node in the leg for its current boot.
+// remember stores the last pages of a node's current boot.
 func (l *life) remember(i int) {
 	l.t.Helper()
 	newest := l.legs[i][len(l.legs[i])-1]
@@ -130,8 +128,7 @@ func (l *life) startPrometheus(cluster string) {
 	})
 }
 
-// move moves the board traveller from one node to another while both nodes are off. The first node gets a new
-// board.
+// move moves the board traveller while both nodes are off. The first node gets a new board.
 func (l *life) move(from, to int) {
 	l.t.Helper()
 	for _, i := range []int{from, to} {
@@ -152,7 +149,6 @@ func (l *life) name(i int) string {
 	return sc.Node
 }
 
-// serial returns the serial number of the board in a position of a node.
 func (l *life) serial(i, position int) string {
 	sc, err := l.nodes[i].Simulated()
 	check(l.t, err)
@@ -178,7 +174,7 @@ func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	return samples
 }
 
-// pass waits while only the scenario's events occur.
+// During pass, only the scenario's events occur.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -188,15 +184,14 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// observer reads the record of every node continuously, and keeps the highest value of each
-// counter.
+// observer reads the page /metrics/record of every node continuously, and stores the highest value of each counter.
 type observer struct {
 	mu      sync.Mutex
 	highest map[series]float64
 	newest  map[series]bool // series on the last page, for all nodes
 }
 
-// series identifies a series of the record by the labels that the tests use.
+// series identifies a series by the labels that the tests use.
 type series struct{ Name, Node, Serial, Pod string }
 
 // watch runs an observer until the test ends.
@@ -219,7 +214,7 @@ func watch(t *testing.T, nodes []fleet.Node) *observer {
 	return w
 }
 
-// read reads the record of a node, if the node is up.
+// A node that is down has no page.
 func (w *observer) read(ctx context.Context, n fleet.Node) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics/record")
 	if err != nil {
@@ -239,7 +234,6 @@ func (w *observer) read(ctx context.Context, n fleet.Node) {
 	}
 }
 
-// highestOf returns the highest value so far of each series of a metric.
 func (w *observer) highestOf(name string) map[series]float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,15 +242,15 @@ func (w *observer) highestOf(name string) map[series]float64 {
 	return found
 }
 
-// shows reports whether the last page of the series' node contained the series.
+// shows reports whether the last page of the node contained the series.
 func (w *observer) shows(s series) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.newest[s]
 }
 
-// pages reads both pages of a node and returns them as one page. It returns an error if the record contains
-// fewer than the given number of allocations.
+// pages reads both pages of a node and returns them as one page. It returns an error if there are fewer than the given
+// number of allocations.
 func pages(ctx context.Context, n fleet.Node, allocations int) (exposition.Page, error) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics")
 	if err != nil {

@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package history_test compares the long-term record with the events of a fleet. The fleet consists of
-// simulated nodes with the real exporter in two clusters. The real Prometheus of each cluster writes to a
-// real Thanos. A board is moved to another node and then to another cluster, pods end, a node dies, and each
-// server is down for a while.
+// Package history_test compares the samples in long-term storage with the events of a fleet. The fleet consists of
+// simulated nodes with the real exporter in two clusters. The real Prometheus of each cluster writes to a real Thanos.
+// A board is moved to another node and then to another cluster, pods end, a node dies, and each server is down for a
+// while.
 package history_test
 
 import (
@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// If a step takes longer than this, it is assumed to hang. On an idle machine, a step takes
-// about a second.
+// hangTimeout is much longer than a step, which takes about a second on an idle machine.
 const hangTimeout = 2 * time.Minute
 
 func eventually(t *testing.T, what string, ask func() error) {

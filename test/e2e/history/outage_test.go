@@ -18,7 +18,8 @@ const (
 	board          = "gpuledger_board_energy_joules_total"
 )
 
-// A counter can increase by at most lag after its last scrape: two intervals at the power limit of an H100.
+// lag is the maximum increase of a counter after its last scrape, in joules: two intervals at the power limit of an
+// H100.
 const lag = float64(2*scrape/time.Second) * 700
 
 // TestLife causes outages, moves and the death of a node, and checks that Thanos returns the correct results.
@@ -50,7 +51,7 @@ func TestLife(t *testing.T) {
 	t.Run("questions", func(t *testing.T) { l.askHistory(t) })
 }
 
-// askHistory runs the documented queries on a copy of this life in slow motion.
+// askHistory runs the documented queries on a copy of this history in slow motion.
 func (l *life) askHistory(t *testing.T) {
 	for _, s := range l.servers {
 		s.program.Stop()
@@ -88,8 +89,8 @@ func (l *life) thanosDown(t *testing.T) {
 	})
 }
 
-// prometheusDown stops the Prometheus of the cluster east. It waits until a pod on each node of the cluster has ended
-// and the account of the pod has retired. It returns the series of these pods.
+// prometheusDown stops the Prometheus of the cluster east until a pod on each of its nodes has ended and the exporter
+// no longer serves its counters. It returns the series of these pods.
 func (l *life) prometheusDown() map[series]bool {
 	l.t.Helper()
 	ending := make(map[series]bool)
@@ -113,7 +114,6 @@ func (l *life) prometheusDown() map[series]bool {
 	return ending
 }
 
-// arrived waits until Thanos has all samples until a given time.
 func (l *life) arrived(at time.Time) {
 	l.t.Helper()
 	eventually(l.t, "Thanos has all samples", func() error {
@@ -139,7 +139,7 @@ func (l *life) checkMoves(t *testing.T, now time.Time) {
 }
 
 // checkMissed checks pods that ended while Prometheus was down. Thanos must contain a pod's energy only up to the
-// outage, but it must contain all energy of the pod's board. So the energy that is missing is the difference.
+// outage, but all energy of its board. The missing energy is therefore the difference.
 func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	value := func(s series) float64 {
 		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Times of the events on the tape, in minutes. A tray was present for an hour, nine days before the other nodes. A node
-// takes ten minutes to boot.
+// These are the times of the events in minutes. A tray was present for an hour, nine days before the other nodes. A
+// node takes ten minutes to boot.
 const (
 	oldTray    = -9 * 24 * 60
 	firstMove  = 20 * 60
@@ -26,7 +26,7 @@ const (
 	day        = 24 * 60
 )
 
-// record writes the legs of a life to a tape.
+// record copies the recorded boots into a history in slow motion.
 func (l *life) record(old *leg) *tape {
 	p := &tape{began: time.Now().Truncate(time.Hour).Add(-(end + 120) * time.Minute), lines: make(map[string]*line)}
 	old.from, old.to = oldTray, oldTray+60
@@ -46,7 +46,7 @@ func (l *life) record(old *leg) *tape {
 	return p
 }
 
-// tray returns the leg of a tray that was in a rack only for a while.
+// tray boots a tray that was in a rack only for a while.
 func tray(t *testing.T, f *fleet.Fleet) *leg {
 	t.Helper()
 	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: program.AddressFor(t)}
@@ -64,8 +64,8 @@ func tray(t *testing.T, f *fleet.Fleet) *leg {
 	return l
 }
 
-// store loads the tape into a Prometheus for each cluster, evaluates the rules, and uploads the blocks of
-// both servers to a bucket. It returns the URL of a Thanos Query that reads the bucket.
+// store loads the history into a Prometheus for each cluster, evaluates the rules, and uploads the blocks of both
+// servers to a bucket. It returns the URL of a Thanos Query that reads the bucket.
 func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	blocks := make(map[string]string)
@@ -75,7 +75,7 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 		check(t, s.Load(t.Context(), p.openMetrics(cluster)))
 		p.evaluate(t, s, "placement.yaml", oldTray)
 		p.evaluate(t, s, "energy.yaml", 0)
-		// If a rule reads the results of another rule, it finds them in the blocks only at the second evaluation.
+		// A rule that reads the results of another rule finds them in the blocks only at the second evaluation.
 		p.evaluate(t, s, "energy.yaml", 0)
 	}
 	grpc, err := f.StartStore(t.Context(), blocks)
@@ -98,11 +98,10 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 	check(t, s.Evaluate(t.Context(), file, p.at(from), p.at(end+60)))
 }
 
-// The query with this title returns no result if the record is correct.
+// The query with this title returns no result if the samples are correct.
 const nothing = "Pods with several series on a GPU"
 
-// askAll runs every documented query about the history and compares the results with the expected answers. For every
-// expected answer, there must be a query.
+// askAll runs every documented query about the history. For every expected answer, there must be a query.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

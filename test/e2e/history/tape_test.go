@@ -20,11 +20,11 @@ import (
 type leg struct {
 	node        fleet.Node
 	first, last exposition.Page
-	from, to    int // first and last minute on the tape
+	from, to    int // first and last minute in slow motion
 }
 
-// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. So the tape can cover
-// days, and the correct result of each query is known.
+// tape contains a history in slow motion: a second becomes an hour, and counters grow evenly. The history can therefore
+// cover days, and the correct result of each query is known.
 type tape struct {
 	began time.Time // time of minute 0
 	lines map[string]*line
@@ -37,7 +37,6 @@ type line struct {
 	values        []float64
 }
 
-// families lists the metrics on the tape.
 var families = []string{
 	"gpuledger_placement_info", "gpuledger_board_energy_joules_total",
 	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total", "gpuledger_allocation_gpu_seconds_total",
@@ -45,8 +44,8 @@ var families = []string{
 	"gpuledger_allocation_idle_energy_joules_total", "gpuledger_allocation_active_seconds_total",
 }
 
-// play writes a leg to the tape. A series that is missing from the last page keeps its first value and ends in the
-// middle of the leg.
+// play adds a boot to the history. A series that is missing from the last page keeps its first value and ends in the
+// middle of the boot.
 func (p *tape) play(t *testing.T, l *leg) {
 	t.Helper()
 	sc, err := l.node.Simulated()
@@ -71,7 +70,6 @@ func (p *tape) play(t *testing.T, l *leg) {
 	}
 }
 
-// index returns the samples of a metric by the labels of their series.
 func index(name string, page exposition.Page) map[string]*dto.Metric {
 	all := make(map[string]*dto.Metric)
 	for _, m := range page[name].GetMetric() {
@@ -117,7 +115,6 @@ func (p *tape) beside() {
 	}
 }
 
-// base returns the name of the workload to which the series' pod belongs.
 func (s *line) base() string {
 	base, _, _ := strings.Cut(s.labels["pod"], "-")
 	return base
@@ -125,7 +122,6 @@ func (s *line) base() string {
 
 func teamOfNamespace(namespace string) string { return "the-team-of-" + namespace }
 
-// teamOfWorkload returns the same team for all workloads except one.
 func teamOfWorkload(name string) string {
 	if name == "chat" {
 		return "chatters"
@@ -135,7 +131,6 @@ func teamOfWorkload(name string) string {
 
 func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
 
-// openMetrics returns the series of a cluster in the OpenMetrics format.
 func (p *tape) openMetrics(cluster string) []byte {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(p.lines)) {
@@ -156,15 +151,14 @@ func (p *tape) openMetrics(cluster string) []byte {
 	return []byte(text.String())
 }
 
-// window is a part of the tape. It begins after the minute from, and ends with the minute to.
+// A window begins after the minute from, and ends with the minute to.
 type window struct{ from, to int }
 
 func (s *line) has(w window) bool {
 	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
 }
 
-// grown returns the increase of a counter in a window. A counter begins at 0, both at its start and after
-// each restart.
+// grown returns the increase of a counter in a window. A counter begins at 0, both at its start and after each restart.
 func (s *line) grown(w window) (sum float64) {
 	before := 0.0
 	for i, minute := range s.minutes {
@@ -180,10 +174,9 @@ func (s *line) grown(w window) (sum float64) {
 	return sum
 }
 
-// key returns the name of the result to which a series belongs. ok is false if it belongs to no result.
+// key returns the name of the result to which a series belongs, or false if it belongs to no result.
 type key func(*line) (key string, ok bool)
 
-// by returns a key that joins the values of the given labels.
 func by(names ...string) key {
 	return func(s *line) (string, bool) { return s.key(names), true }
 }
@@ -201,7 +194,6 @@ func (s *line) key(names []string) string {
 	return strings.Join(values, " ")
 }
 
-// where restricts a key to series with the given label value.
 func (k key) where(name, value string) key {
 	return func(s *line) (string, bool) {
 		if s.labels[name] != value {
@@ -211,7 +203,6 @@ func (k key) where(name, value string) key {
 	}
 }
 
-// sum adds up the increases of a counter in a window, by key.
 func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, s := range p.lines {
@@ -222,7 +213,7 @@ func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	return sums
 }
 
-// present returns the keys of a metric's series that have a sample in a window, as PromQL's group does.
+// present returns the keys of a metric's series that have a sample in a window, like PromQL's group.
 func (p *tape) present(name string, w window, k key) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {

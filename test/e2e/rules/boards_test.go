@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// boards returns a world with the record of ten days.
+// boards contains ten days of the placements of boards.
 func boards() world {
 	return world{
 		name: "boards", history: worlds.Boards(), rules: []string{rules("placement.yaml")}, record: true,
@@ -16,7 +16,6 @@ func boards() world {
 	}
 }
 
-// whereabouts returns the queries about the places of boards.
 func whereabouts() []question {
 	const end = 10 * worlds.Daily
 	stamp := func(at time.Duration) float64 { return float64(began.Add(at).Unix()) }
@@ -57,7 +56,6 @@ func whereabouts() []question {
 	}
 }
 
-// hosted returns the queries about the pods that boards and chassis hosted.
 func hosted() []question {
 	return []question{
 		{"Which pods did a chassis host", 10 * worlds.Daily, map[string]string{"chassis": "C2"}, map[string]float64{
@@ -67,7 +65,7 @@ func hosted() []question {
 	}
 }
 
-// clusters returns a world in which one store contains the hourly roll-up of two clusters.
+// In clusters, one Prometheus contains the hourly placements of two clusters.
 func clusters() world {
 	const end = 48 * time.Hour
 	h := worlds.New(time.Hour)
@@ -83,8 +81,8 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements returns a world in which one store contains two clusters. Both have namespaces, nodes and a pod
-// with the same names. The rules are evaluated for both clusters.
+// In clusterStatements, one Prometheus contains two clusters, which have namespaces, nodes and a pod with equal names.
+// The rules are evaluated for both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

@@ -22,7 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestStatementsByRules checks the statements that the shipped program computes from the results of the rules.
+// TestStatementsByRules checks the statements that the shipped program computes from the results of the recording
+// rules.
 func TestStatementsByRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -37,7 +38,7 @@ func TestStatementsByRules(t *testing.T) {
 	t.Run("models", func(t *testing.T) { askModels(t, url, binary, args) })
 }
 
-// askQueries checks that statements contain the same values as the documented queries, to the millijoule.
+// askQueries compares statements with the results of the documented queries, to the millijoule.
 func askQueries(t *testing.T, url, binary string, args []string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -86,8 +87,7 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 	}
 }
 
-// askModels checks that statements contain the energy and the measured part of each model and namespace, and that they
-// apply the price of each model.
+// askModels checks the energy and the measured part of each model and namespace, and the price of each model.
 func askModels(t *testing.T, url, binary string, args []string) {
 	sum := func(amount string, by func(labels map[string]string) string) map[string]float64 {
 		all := make(map[string]float64)
@@ -127,11 +127,11 @@ func askModels(t *testing.T, url, binary string, args []string) {
 		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
 }
 
-// Lines of a statement that are not groups.
+// A statement also contains these lines, which are not groups.
 const total, unattributed = "total", "unattributed"
 
-// statementOf returns one amount of each line of a statement, such as the energy in millijoules. The statement is
-// grouped by a column.
+// statementOf returns one column of a statement, such as the energy in millijoules. The statement is grouped by another
+// column.
 func statementOf(t *testing.T, program, column, amount string, args ...string) map[string]int64 {
 	t.Helper()
 	by := strings.TrimSuffix(strings.TrimSuffix(column, "_name"), "name")

@@ -35,7 +35,7 @@ var (
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )
 
-// inCluster adds the label cluster to those series in the promtool tests that do not have it yet.
+// inCluster adds the label cluster to all series that do not have it yet.
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")

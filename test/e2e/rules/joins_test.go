@@ -15,8 +15,8 @@ const (
 	moveOver = 40 * time.Minute
 )
 
-// joins returns a world with the metrics of all exporters, in which a GPU moves. The reconciler and kube-state-metrics
-// have two replicas each, and dcgm-exporter is scraped without honorLabels.
+// joins contains the metrics of all exporters. The reconciler and kube-state-metrics have two replicas each, and
+// dcgm-exporter is scraped without honorLabels.
 func joins() world {
 	h := worlds.New(30 * time.Second)
 	addGPUs(h)
@@ -37,7 +37,7 @@ func joins() world {
 	return w
 }
 
-// addGPUs adds the identities of GPU-1, which moves, and of GPU-2, which does not move.
+// GPU-1 moves. GPU-2 does not move.
 func addGPUs(h *worlds.History) {
 	info := func(node, uuid, serial, chassis string, from time.Duration) {
 		h.Constant(worlds.Series("gpuledger_gpu_info", map[string]string{
@@ -64,8 +64,7 @@ func addGPUs(h *worlds.History) {
 	}
 }
 
-// addPods adds the pods on the GPUs. Two pods share GPU-2. After the move, a pod that the reconciler does not list uses
-// GPU-1.
+// Two pods share GPU-2. After the move, a pod that the reconciler does not list uses GPU-1.
 func addPods(h *worlds.History) {
 	pod := func(node, uuid, name string, from time.Duration, watts float64) {
 		labels := map[string]string{"node": node, "UUID": uuid, "namespace": "alpha", "pod": name, "pod_uid": "u-" + name, "container": "main"}
@@ -85,14 +84,14 @@ func addPods(h *worlds.History) {
 	pod("a", "GPU-2", "train", 0, 120)
 	pod("a", "GPU-2", "shares", 0, 80)
 	pod("b", "GPU-1", "serve", backAt, 300)
-	// This exporter is scraped without honorLabels.
+	// The labels exported_namespace and exported_pod are added by a scrape without honorLabels.
 	h.Linear(worlds.Series("gpuledger_container_energy_joules_total", map[string]string{
 		"node": "c", "UUID": "GPU-9", "namespace": "kube-system", "pod": "plugin-x", "container": "gpuledger",
 		"exported_namespace": "beta", "exported_pod": "far", "pod_uid": "u-far", "method": "exclusive",
 	}), 0, moveOver, 0, 50)
 }
 
-// onBoards returns the queries that do not depend on pods, for a time during the move.
+// onBoards returns the queries that do not depend on pods. at is a time during the move.
 func onBoards(at time.Duration) []question {
 	gpu1, gpu2 := map[string]string{"node": "a", "serial": "S1", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-1"},
 		map[string]string{"node": "a", "serial": "S2", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-2"}
@@ -129,7 +128,7 @@ func onBoards(at time.Duration) []question {
 
 var all = []string{"node", "serial", "chassis_serial", "chassis_slot", "UUID"}
 
-// onPods returns the queries about pods. They are evaluated at the end of the history.
+// The queries about pods are evaluated at the end of the history.
 func onPods() []question {
 	const at = 35 * time.Minute
 	job := func(name string) string { return `workload_kind="Job",workload_name="` + name + `"` }
@@ -159,8 +158,7 @@ func onPods() []question {
 	}
 }
 
-// globalJoins returns a world in which one store contains two clusters, and a GPU has moved from one cluster to the
-// other.
+// In globalJoins, one Prometheus contains two clusters, and a GPU has moved from one cluster to the other.
 func globalJoins() world {
 	const at = 10 * time.Minute
 	h := worlds.New(30 * time.Second)

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// late returns a world in which counters start while nothing is scraped.
+// late contains counters that start while nothing is scraped.
 func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
-// lateQuestions returns questions about the 29 hours after the first hour, and about single hours. The expected results
-// are in minutes at 100 W.
+// lateQuestions returns questions about the 29 hours after the first hour, and about single hours. The expected
+// energies are minutes at 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, to time.Duration, window string, minutes map[string]float64) question {
@@ -59,7 +59,7 @@ func lateQuestions() []question {
 	}
 }
 
-// everyRule returns the answer that each energy rule has results for the given number of hours.
+// everyRule expects results of each energy rule for the given number of hours.
 func everyRule(hours float64) map[string]float64 {
 	want := make(map[string]float64)
 	for _, of := range []string{"fleet", "namespace"} {

@@ -66,8 +66,8 @@ func TestRules(t *testing.T) {
 	promtool(t, append([]string{"test", "rules"}, files...)...)
 }
 
-// world contains a history and queries about it. promtool evaluates the rules and the queries over the history. If
-// promtool cannot do this, a server with the stored results of the rules evaluates the queries.
+// A world contains a history of samples and queries about it. promtool evaluates the rules and the queries. Some
+// queries need a server that contains the results of the rules.
 type world struct {
 	name      string
 	history   *worlds.History
@@ -78,7 +78,7 @@ type world struct {
 	questions []question
 }
 
-// question describes a query, and its time since the beginning of the history.
+// The time at of a question is relative to the beginning of the history.
 type question struct {
 	title     string // title of the query in the document
 	at        time.Duration
@@ -86,7 +86,7 @@ type question struct {
 	want      map[string]float64 // expected values by the labels of a sample, as promtool writes them
 }
 
-// TestQueries checks that every documented query returns the expected result.
+// TestQueries checks every documented query.
 func TestQueries(t *testing.T) {
 	boards, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -135,7 +135,7 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 	}
 }
 
-// expressionTest is an expression with its expected samples, in promtool's format.
+// expressionTest is in promtool's format.
 type expressionTest struct {
 	Expr     string           `json:"expr"`
 	EvalTime string           `json:"eval_time"`
@@ -155,18 +155,18 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// evaluate lets promtool evaluate the rules over the history, beginning at the phase. Then promtool evaluates the
-// expressions at times relative to the phase.
+// evaluate lets promtool evaluate the rules over the history, beginning at the phase. The times in tests are relative
+// to the phase.
 func evaluate(t *testing.T, h *worlds.History, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{groupOf(h, phase, tests)})
 }
 
-// testGroup is a history with expressions about it, in promtool's format.
+// testGroup is in promtool's format.
 type testGroup map[string]any
 
-// groupOf returns a test that evaluates the rules until an hour after the last expression, because rules
-// compute the energy of an hour in the next hour.
+// groupOf evaluates the rules until an hour after the last expression, because rules compute the energy of an hour in
+// the next hour.
 func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) testGroup {
 	last := time.Duration(0)
 	for _, t := range tests {
@@ -184,14 +184,13 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 	return group
 }
 
-// promtoolTest runs promtool with the tests and with options for the test file. The last digits of floating-point sums
-// may differ. The option fuzzy_compare permits this, but the oldest supported version of promtool does not have it.
+// The last digits of floating-point sums may differ. The option fuzzy_compare permits this, but the oldest supported
+// version of promtool does not have it.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
 	runTests(t, glob(t, ruleFiles), options, groups)
 }
 
-// runTests runs promtool with the given files of rules.
 func runTests(t *testing.T, files []string, options map[string]any, groups []testGroup) {
 	t.Helper()
 	options["rule_files"], options["tests"] = files, groups

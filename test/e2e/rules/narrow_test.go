@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// unitTests is a file with promtool's unit tests. Values are strings, because 0x30 is a number in YAML but means
-// thirty-one zeros in promtool.
+// unitTests is in promtool's format. Values are strings, because 0x30 is a number in YAML but means thirty-one zeros in
+// promtool.
 type unitTests struct {
 	Rules    []string   `yaml:"rule_files"`
 	Interval string     `yaml:"evaluation_interval"`
@@ -33,7 +33,7 @@ type alertTest struct {
 	Fires []map[string]map[string]string `yaml:"exp_alerts"`
 }
 
-// rulesFile is a file with rules. A rule with a name is an alert; a recording rule has no name.
+// A rule with a name is an alert. A recording rule has no name.
 type rulesFile struct {
 	Groups []struct {
 		Name     string           `yaml:"name"`
@@ -69,7 +69,7 @@ func narrowed(t *testing.T, file string) []string {
 	return files
 }
 
-// keep removes the alerts that are not in named. It sets named to true for each alert that it keeps.
+// keep removes the other alerts, and sets named to true for each alert that it keeps.
 func (f *rulesFile) keep(named map[string]bool) {
 	for i, group := range f.Groups {
 		var kept []map[string]any
@@ -98,7 +98,6 @@ func decoded[T any](t *testing.T, file string) T {
 	return value
 }
 
-// encoded writes a YAML file and returns its path.
 func encoded(t *testing.T, name string, value any) string {
 	t.Helper()
 	text, err := yaml.Marshal(value)

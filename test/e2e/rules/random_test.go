@@ -17,9 +17,10 @@ import (
 )
 
 // TestRandomHistories checks the statements of 200 random fleets (ten in a short run). It compares them with sums that
-// the test adds up sample by sample, and with the archive's rows. The histories contain reboots, moves, scrape gaps,
+// the test computes from the samples, and with the archive's rows. The histories contain reboots, moves, scrape gaps,
 // exporters that are down, and fail-over of the scraper. Pods and units have all ages, with and without an allocation
-// and an owner. In every second history, one store contains two clusters with the same nodes, boards and namespaces.
+// and an owner. In every second history, one Prometheus contains two clusters with the same nodes, boards and
+// namespaces.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -47,7 +48,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values as PromQL does, and omits zeros. Before Prometheus 3.0, a range includes its start, so an owner
+// rounded rounds values like PromQL, and omits zeros. Before Prometheus 3.0, a range includes its start, so an owner
 // whose last sample is at the start has a row with the value 0.
 func rounded(values map[string]float64) map[string]float64 {
 	values = maps.Clone(values)
@@ -76,8 +77,8 @@ func randomHistory(t *testing.T, seed uint64) (*worlds.History, []question) {
 	hour := worlds.Span{From: day.To - time.Hour, To: day.To}
 	filed := map[worlds.Span]rows{day: file(t, all, clusters, day), hour: file(t, all, clusters, hour)}
 
-	// ask returns a question with the sums that the test adds up sample by sample. It compares these sums with the sums
-	// of the archive's rows.
+	// ask returns a question with sums that the test computes from the samples. It compares these sums with the sums of
+	// the archive's rows.
 	ask := func(title string, of worlds.Span, scale float64, metrics []string, names ...string) question {
 		want := make(map[string]float64)
 		for _, f := range fleets {

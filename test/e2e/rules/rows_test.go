@@ -15,13 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// grouping returns the group to which a series belongs.
 type grouping = func(labels map[string]string) string
 
-// rows contains the archive's rows for some hours.
 type rows []*table.Hour
 
-// file folds the hours of a history into rows. Like promtool's histories, the history begins at the epoch.
+// file computes the archive's rows of some hours. Like promtool's histories, the history begins at the epoch.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
 	t.Helper()
 	for _, cluster := range clusters {
@@ -55,7 +53,7 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 	return all
 }
 
-// sum adds up the amounts in the rows that correspond to the given counters of the record.
+// sum adds up the columns that correspond to the given counters.
 func (r rows) sum(metrics []string, group grouping) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, hour := range r {

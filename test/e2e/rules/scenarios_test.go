@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scenario describes a site over some time, with all alerts that must fire.
+// A scenario lists all alerts that must fire.
 type scenario struct {
 	name string
 	site site
@@ -31,15 +31,14 @@ func hm(hours, minutes int) time.Duration {
 	return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
 }
 
-// between returns the span between two times, each in hours and minutes.
 func between(fromHour, fromMinute, toHour, toMinute int) []span {
 	return []span{{From: hm(fromHour, fromMinute), To: hm(toHour, toMinute)}}
 }
 
-// onward returns a span that begins at the given time and lasts until the end of the test.
+// onward returns a span until the end of the test.
 func onward(hour, minute int) []span { return []span{{From: hm(hour, minute), To: 100 * day}} }
 
-// of returns a site with two nodes for a day. change modifies the second node.
+// of returns two nodes for a day. change modifies the second node.
 func of(change func(n *node)) site {
 	first, second := &node{name: "a", exists: span{From: 0, To: 100 * day}}, &node{name: "b", exists: span{From: 0, To: 100 * day}}
 	if change != nil {
@@ -48,7 +47,6 @@ func of(change func(n *node)) site {
 	return site{length: day, nodes: []*node{first, second}}
 }
 
-// changed returns a site with two nodes for the given time. change modifies the site.
 func changed(length time.Duration, change func(s *site)) site {
 	s := of(nil)
 	s.length = length
@@ -61,8 +59,8 @@ func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
 
-// ordinary contains scenarios of normal operation. None of them needs an operator, but some raise notices for the asset
-// list.
+// ordinary contains scenarios of normal operation. No operator needs to act, but some scenarios raise notices for the
+// asset list.
 var ordinary = []scenario{
 	{name: "a quiet day", site: of(nil)},
 	{name: "an autoscaled node builds its driver for 40 minutes", site: of(func(n *node) {
@@ -104,7 +102,7 @@ var ordinary = []scenario{
 	{name: "a node joins", site: of(func(n *node) { n.exists.From = hm(6, 35) })},
 }
 
-// faults contains scenarios of faults. For each fault, an alert fires until the fault ends.
+// In faults, an alert fires until the fault ends.
 var faults = []scenario{
 	{
 		name: "an exporter fails", site: of(func(n *node) { n.exporterDown = onward(4, 0) }),
@@ -196,8 +194,7 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks the alerts during normal operation and during faults. The listed alerts must fire for as long as
-// the fault lasts, and no other alert may ever fire.
+// TestScenarios checks that the listed alerts fire for as long as the fault lasts, and that no other alert ever fires.
 func TestScenarios(t *testing.T) {
 	var files []string
 	for _, name := range []string{"alerts.yaml", "placement.yaml"} {

@@ -12,8 +12,8 @@ import (
 
 var began = worlds.Began
 
-// serve starts a Prometheus that contains the history and the results of rules, and returns its URL. The rule files are
-// evaluated in order, so a rule can read the results of earlier files.
+// serve returns the URL of a Prometheus that contains the history and the results of the rules. The files are evaluated
+// in order, so a rule can read the results of earlier files.
 func serve(t *testing.T, h *worlds.History, rules []string) string {
 	t.Helper()
 	s := prometheus.Server{
@@ -29,7 +29,7 @@ func serve(t *testing.T, h *worlds.History, rules []string) string {
 	return s.URL()
 }
 
-// ask runs a query on a server and checks the result. The last digits of floating-point sums may differ.
+// The last digits of floating-point sums may differ.
 func ask(t *testing.T, url, text string, q question) {
 	t.Helper()
 	samples, err := prometheus.Query(t.Context(), url, text, began.Add(q.at))

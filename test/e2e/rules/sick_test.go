@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// begun describes when an alert begins to fire for a GPU: at the first evaluation at which it fires.
+// An alert begins at the first evaluation at which it fires.
 type begun struct {
 	alert, severity string
 	gpu             int // position of the GPU in the scenario
@@ -26,12 +26,12 @@ func ms(minutes, seconds int) time.Duration {
 	return time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second
 }
 
-// sickBoards lists the alerts for simulated nodes with a sick board, in the order in which the alerts begin. Each time
-// follows from the scenario's description: the next scrape shows a change, and then the alert waits for its "for"
-// duration. If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last
-// ten minutes after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs
-// have clocks of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first
-// clock falls below four fifths of the median at minute 3, and the second at minute 5.
+// sickBoards lists the alerts for simulated nodes with a sick board, in the order of their start. Each time follows
+// from the scenario's description: the next scrape shows a change, and then the alert waits for its "for" duration. If
+// a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last ten minutes
+// after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs have clocks
+// of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first clock falls
+// below four fifths of the median at minute 3, and the second at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},
@@ -80,7 +80,6 @@ func TestSickBoards(t *testing.T) {
 	}
 }
 
-// seriesOf reads the stored series of a scenario.
 func seriesOf(t *testing.T, scenario string) (series []map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../internal/app/testdata/" + scenario + ".series")

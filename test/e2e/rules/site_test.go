@@ -10,15 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// span is a time range. It includes its start, but not its end.
+// A span includes its start, but not its end.
 type span = worlds.Span
 
-// site describes a cluster with its nodes and programs, and when parts of it do not work.
+// site describes a cluster with its nodes and programs, and the times of failures.
 type site struct {
 	length time.Duration
 	nodes  []*node
 	blind  []span // times in which Prometheus is down
-	// Programs in the cluster. A program that is not installed has no target.
+	// A program that is not installed has no target.
 	reconciler, archive, stateMetrics deployment
 	sinkDown, rulesDown               []span
 	behind                            []span // times in which the archive is ten hours behind
@@ -26,7 +26,7 @@ type site struct {
 	*worlds.History
 }
 
-// deployment contains the spans in which a program of the cluster is down or not installed.
+// deployment contains the spans in which a program is down or not installed.
 type deployment struct{ off, uninstalled []span }
 
 func (p deployment) up(at time.Duration) bool { return !in(at, p.off) && !in(at, p.uninstalled) }
@@ -50,7 +50,7 @@ type node struct {
 	laboratory        bool            // all pods are in the namespace of the exporter
 	idle              []span          // the first pod is idle
 	xid               []span
-	imbalance, second []span // the books do not balance; a second record is scraped
+	imbalance, second []span // the accounts do not add up to the energy of the GPU; a second instance has the same series
 	// limit contains the spans in which the idle power of the first GPU is estimated from the power limit. estimated
 	// contains the spans in which this estimate affects a fifth of the energy.
 	limit, estimated []span
@@ -87,7 +87,6 @@ func constant(v float64) func(time.Duration) float64 { return func(time.Duration
 
 func seconds(at time.Duration) float64 { return at.Seconds() }
 
-// flag returns a value that is 1 during the given spans and 0 otherwise.
 func flag(spans ...[]span) func(time.Duration) float64 {
 	return func(at time.Duration) float64 {
 		if in(at, spans...) {
@@ -126,7 +125,6 @@ func (s *site) record() *worlds.History {
 
 func (n *node) there(at time.Duration) bool { return n.exists.From <= at && at < n.exists.To }
 
-// up reports whether the exporter is scraped.
 func (n *node) up(at time.Duration) bool {
 	return n.there(at) && !in(at, n.off, n.exporterDown, n.uninstalled)
 }
@@ -167,7 +165,6 @@ func (n *node) record(s *site) {
 	}
 }
 
-// gpu writes the series of a GPU and of its pod.
 func (n *node) gpu(s *site, slot int, b board, driver func(time.Duration) bool) {
 	exists := func(at time.Duration) bool { return driver(at) && b.From <= at && at < b.To }
 	gpu := map[string]string{"node": n.name, "UUID": b.uuid}

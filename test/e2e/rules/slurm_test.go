@@ -14,10 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// slurmRules matches the files of the optional rules for sites with Slurm.
 const slurmRules = "../../../dashboards/rules/slurm/*.yaml"
 
-// TestSlurmRules checks the optional rules. A Prometheus with the results of these rules must answer the
+// TestSlurmRules checks the optional rules for sites with Slurm. A Prometheus with their results must answer the
 // queries of jobstats about a job on two GPUs.
 func TestSlurmRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, slurmRules)...)...)
@@ -56,8 +55,7 @@ func TestSlurmRules(t *testing.T) {
 	}
 }
 
-// TestSlurmQuery checks that the query in docs/slurm.md returns one row for each job, even if two pages
-// describe the job.
+// The query in docs/slurm.md must return one row for each job, even if two pages describe the job.
 func TestSlurmQuery(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/slurm.md")
 	check(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// statement returns a world with questions about each hour of the day, and about the whole day.
+// statement contains questions about each hour of the day, and about the whole day.
 func statement() world {
 	f := worlds.Statements()
 	w := world{name: "hours", history: f.History, evaluate: 15 * time.Minute, questions: totals(f)}
@@ -22,8 +22,8 @@ func statement() world {
 	return w
 }
 
-// statementAtPhases returns worlds in which the rules are evaluated at different times of the hour. The phase
-// 0 is omitted, because promtool would evaluate the previous hour again at the end of that hour.
+// statementAtPhases evaluates the rules at different times of the hour. The phase 0 is omitted, because promtool would
+// evaluate the previous hour again at the end of that hour.
 func statementAtPhases() []world {
 	f := worlds.Statements()
 	var all []world
@@ -35,7 +35,6 @@ func statementAtPhases() []world {
 	return all
 }
 
-// energyOf returns the questions about the energy and hours in a window of full hours.
 func energyOf(f *worlds.Fleet, window string, counted worlds.Span) []question {
 	ask := func(title string, want map[string]float64) question {
 		return question{title, counted.To, map[string]string{"window": window, "cluster": ".*", "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
@@ -76,7 +75,6 @@ func energyOf(f *worlds.Fleet, window string, counted worlds.Span) []question {
 	}
 }
 
-// hours converts seconds to hours.
 func hours(seconds map[string]float64) map[string]float64 {
 	for of := range seconds {
 		seconds[of] /= 3600
@@ -84,7 +82,7 @@ func hours(seconds map[string]float64) map[string]float64 {
 	return seconds
 }
 
-// workload is like [worlds.By], but can also use the labels that the reconciler adds for a pod.
+// workload is [worlds.By] with the labels that the reconciler adds for a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
@@ -95,7 +93,6 @@ func workload(names ...string) func(map[string]string) string {
 	}
 }
 
-// totals returns the questions about the day.
 func totals(f *worlds.Fleet) []question {
 	at, variables := worlds.Day.To, map[string]string{"window": "1d", "price": "0.5", "workload_uid": "w-train"}
 	train := f.Sum(worlds.AllocationGPU, worlds.Day, func(labels map[string]string) string {
@@ -114,9 +111,9 @@ func totals(f *worlds.Fleet) []question {
 	return append(energyOf(f, "1d", worlds.Day),
 		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
 		question{"How many GPUs did a workload use on average over the day", at, variables, train},
-		// In one hour, nothing was scraped.
+		// The missing hour was not scraped.
 		question{"Hours for which the rules have results", at, variables, everyRule(23)},
-		// The hour before the day is the first hour of this Prometheus, so the rules have no result for it.
+		// The rules have no result for the hour before the day, because it is the first hour of this Prometheus.
 		question{"Energy that no pod or unit was charged for", at, map[string]string{"window": "2d"}, f.Uncharged(worlds.Day, worlds.By())},
 	)
 }
@@ -129,16 +126,15 @@ func podTeam(labels map[string]string) string {
 	return worlds.Series("", map[string]string{"label_team": worlds.TeamOfPod[labels["pod_uid"]]})
 }
 
-// TestStatementIsComplete checks that the hours add up to the day, and that the day contains all energy that
-// was drawn.
+// TestStatementIsComplete checks that the hours add up to the day, and that the day contains all energy that was drawn.
 func TestStatementIsComplete(t *testing.T) {
 	f := worlds.Statements()
 	everything := func(map[string]string) string { return "all" }
 	board := f.Sum(worlds.BoardEnergy, worlds.Day, everything)["all"]
 	near(t, "boards", board, f.Truth.Board, 1e-3)
 	namespaces := f.Sum(worlds.AllocationEnergy, worlds.Day, func(labels map[string]string) string { return labels["namespace"] })
-	// The day begins and ends between two scrapes, so there is a small difference. The energy of the namespace beta
-	// also differs by the energy during two reboots.
+	// The day begins and ends between two scrapes, so there is a small difference. The namespace beta also lacks the
+	// energy during two reboots.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.Truth.Namespaces[namespace], 2e-3)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// units returns a world with a machine without Kubernetes.
+// units contains a machine without Kubernetes.
 func units() world {
 	h := worlds.Units()
 	return world{name: "units", history: h, evaluate: 15 * time.Minute, questions: onUnits(h)}
