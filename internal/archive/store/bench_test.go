@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// BenchmarkDecode decodes six hours of 2,000 series. The series are counters that change at every second sample.
+// BenchmarkDecode decodes six hours of 2,000 counters that change at every second sample.
 func BenchmarkDecode(b *testing.B) {
 	var text strings.Builder
 	text.WriteString(`{"status":"success","data":{"resultType":"matrix","result":[`)

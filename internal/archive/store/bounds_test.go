@@ -35,7 +35,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestEndless checks that an endless response does not fill the memory.
+// An endless response must not fill the memory.
 func TestEndless(t *testing.T) {
 	const series = `{"status":"success","data":{"result":[`
 	tests := []struct{ name, begin, again string }{
@@ -69,7 +69,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestDistinct checks that the memory of distinct strings and labels is limited.
+// The memory for distinct strings and labels must be limited.
 func TestDistinct(t *testing.T) {
 	for name, series := range map[string]string{"names": `{"metric":{%q:"a"}}`, "values": `{"metric":{"a":%q}}`} {
 		in, out := io.Pipe()
@@ -98,7 +98,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestFormat checks responses with numbers, orders and fields that a correct store never sends.
+// TestFormat sends numbers, orders and fields that a correct store never sends.
 func TestFormat(t *testing.T) {
 	tests := []struct {
 		name, series string
@@ -137,7 +137,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRoom checks that a long series keeps its samples when more memory is allocated for it.
+// A long series must keep its samples when more memory is allocated for it.
 func TestRoom(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"status":"success","data":{"result":[`)
@@ -159,7 +159,6 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestBoards checks that impossible numbers of boards are errors.
 func TestBoards(t *testing.T) {
 	for value, want := range map[string]error{"12": nil, "0": nil, "10000000": nil, "NaN": ErrIncomplete, "+Inf": ErrTooLarge, "-1": ErrIncomplete, "1.5": ErrIncomplete, "1e18": ErrTooLarge, "1e400": ErrTooLarge} {
 		s := answering(t, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"`+value+`"]}]}}`)
@@ -179,7 +178,6 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestManyClusters checks the limit on the number of clusters.
 func TestManyClusters(t *testing.T) {
 	var all []string
 	for i := range maxClusters + 1 {
@@ -191,7 +189,6 @@ func TestManyClusters(t *testing.T) {
 	}
 }
 
-// answering returns a store that answers every request with the given body.
 func answering(t testing.TB, body string) *Store {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
@@ -201,7 +198,7 @@ func answering(t testing.TB, body string) *Store {
 	return s
 }
 
-// TestSlowSender checks that the time limit of a query covers the body of its response.
+// The timeout of a query must cover the body of its response.
 func TestSlowSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(conn net.Conn) {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// These costs estimate the memory for data that was read, in bytes. They include the memory for folding the data.
+// These constants estimate the memory for data that was read, in bytes, including the memory for folding the data.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
@@ -15,9 +15,9 @@ const (
 )
 
 const (
-	// The responses in a read may take 1/answerPart of the memory limit.
+	// The responses of one read may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// The data that is kept after a read may take 1/keptPart of the memory limit.
+	// Data that is kept after a read may take 1/keptPart of the memory limit.
 	keptPart = 3
 	// defaultLimit is used if the program has no memory limit.
 	defaultLimit = 4 << 30
@@ -25,10 +25,9 @@ const (
 	minBudget = 48 << 20
 )
 
-// budget limits the memory for responses, in bytes. left is what remains of it.
+// budget limits the memory for responses, in bytes. left is the unused part.
 type budget struct{ limit, left int }
 
-// newBudget returns the budget for one read.
 func newBudget() *budget {
 	n := max(memoryLimit()/answerPart, minBudget)
 	return &budget{n, n}
@@ -41,7 +40,7 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// These costs estimate the memory for data that is kept after a read, in bytes. They include the overhead of maps.
+// These constants estimate the memory for data that is kept after a read, in bytes, including the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256
@@ -50,7 +49,7 @@ const (
 // Kept returns the memory for the rows of an hour and the last values of its counters, in bytes.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the hours of a cluster take too much memory.
+// CheckKept returns an error if the kept data of a cluster take too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)
@@ -58,7 +57,6 @@ func CheckKept(bytes int) error {
 	return nil
 }
 
-// spend takes bytes from the budget.
 func (b *budget) spend(bytes int) error {
 	if b.left -= bytes; b.left >= 0 {
 		return nil

@@ -19,18 +19,17 @@ var ErrIncomplete = errors.New("the data are incomplete")
 // ErrTooLarge means that the store returned more data than fits in the memory of the program.
 var ErrTooLarge = errors.New("the data are too large")
 
-// errFormat means that a response is not from the query API.
+// errFormat means that a response does not come from a query API.
 var errFormat = errors.New("this is not a response of the query API")
 
 // decoder reads series from responses. It is several times faster than encoding/json, which would take more processor
-// time than everything else for an hour.
+// time than all other work for an hour.
 type decoder struct {
 	*scanner
-	// budget limits the memory for all responses.
 	budget *budget
-	// texts contains each label name and value once. Series share these strings.
+	// texts contains each name and value of labels once. Series share these strings.
 	texts map[string]string
-	// room is the memory for the next samples. Series share large slices of samples. The samples of the current series
+	// room is the memory for the next samples. Series share large slices of samples; the samples of the current series
 	// start at index begin.
 	room  []fold.Sample
 	begin int
@@ -38,11 +37,10 @@ type decoder struct {
 }
 
 const (
-	// roomSize limits the samples for which memory is allocated at once. The first allocations are smaller.
-	roomSize = 16 << 10
-	// maxLabels is the maximum number of labels in a series.
+	// roomSize limits the samples for which memory is allocated at once.
+	roomSize  = 16 << 10
 	maxLabels = 512
-	// maxQuoted limits, in bytes, how much of a response an error quotes.
+	// maxQuoted limits the part of a response that an error quotes, in bytes.
 	maxQuoted = 500
 )
 
@@ -50,13 +48,12 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls add for each series in a response, so that not all series are in memory. It returns an error if the
-// response contains warnings or is marked as partial, because data may be missing.
+// decode calls add for each series, so that not all series are in memory. It returns an error if the response contains
+// warnings or is marked as partial, because data may be missing.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
 
-// decodeLabels calls add for the labels of each series in a response without samples.
 func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	return d.response(body, func() error {
 		return d.array(func() error {
@@ -72,7 +69,7 @@ func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	})
 }
 
-// response reads a response. It calls data to read the value of the field "data".
+// data reads the value of the field "data".
 func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string
@@ -110,7 +107,6 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	return nil
 }
 
-// twice returns the error for a repeated field in an object.
 func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
 
 func (d *decoder) data(add func(fold.Series)) error {
@@ -134,8 +130,7 @@ func (d *decoder) data(add func(fold.Series)) error {
 	})
 }
 
-// series reads an element of a matrix or a vector. In a matrix, the element has several values; in a vector,
-// it has one.
+// series reads an element of a matrix, which has several values, or of a vector, which has one value.
 func (d *decoder) series() (s fold.Series, err error) {
 	if err := d.budget.spend(seriesCost); err != nil {
 		return s, err
@@ -172,7 +167,7 @@ func (d *decoder) series() (s fold.Series, err error) {
 	return s, err
 }
 
-// grow allocates memory for samples, and moves the samples of the current series to the new memory.
+// grow moves the samples of the current series to new memory.
 func (d *decoder) grow(samples int) error {
 	if err := d.budget.spend(samples * sampleCost); err != nil {
 		return err
@@ -209,7 +204,6 @@ func (d *decoder) labels() (labels fold.Labels, err error) {
 	return labels, err
 }
 
-// text returns a copy of a string. All labels share this copy.
 func (d *decoder) text(b []byte) (string, error) {
 	if text, ok := d.texts[string(b)]; ok {
 		return text, nil
@@ -223,7 +217,7 @@ func (d *decoder) text(b []byte) (string, error) {
 }
 
 // sample reads [seconds, "value"]. It omits NaN, which VictoriaMetrics returns for stale markers. It keeps infinite
-// values, because folding drops the scrapes that contain them.
+// values; [fold.Fold] drops scrapes that contain them.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample of each matching series in a window. The time of each sample is the time of the query.
+// Last returns the last sample of each matching series in a window, with the time of the query instead of the sample's
+// time.
 func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
 	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
@@ -23,8 +24,8 @@ func (s *Store) Last(ctx context.Context, selector string, of Window) (found []f
 	return found, err
 }
 
-// Scrapes returns the times of successful scrapes in an hour, in milliseconds since the epoch. It returns a list for
-// each target, by node.
+// Scrapes returns the times of successful scrapes in an hour, in milliseconds since the epoch, as one list for each
+// target, by node.
 func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][][]int64, error) {
 	series, err := s.Raw(ctx, "up"+s.matchers(cluster, recordJob), hour, hour.Add(time.Hour))
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards that were read on nodes of a cluster in a window.
+// BoardsOf returns the boards that were read on the given nodes in a window.
 func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("node", nodes) {
@@ -56,7 +57,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places in which GPUs were read in a window. It searches all clusters.
+// Readings returns the places in which GPUs were read in a window, in all clusters.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {
@@ -65,11 +66,10 @@ func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Plac
 	return s.places(ctx, selectors, in)
 }
 
-// maxAccounts is the maximum number of accounts in a query.
+// maxAccounts limits the values in the matchers of a query.
 const maxAccounts = 500
 
-// matching returns matchers that together match all values of a label. Each matcher contains at most maxAccounts
-// values.
+// matching returns matchers that together match all values of a label, with at most maxAccounts values each.
 func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {
 		var patterns []string
@@ -81,7 +81,6 @@ func matching(label string, values []string) (matchers []string) {
 	return matchers
 }
 
-// places returns the boards that the selectors match.
 func (s *Store) places(ctx context.Context, selectors []string, in Window) (all []Place, err error) {
 	for _, selector := range selectors {
 		found, err := s.Last(ctx, selector, in)

@@ -11,21 +11,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// opening identifies the opening values of a metric in a cluster at a time.
+// An opening value is the last value of a counter before an hour.
 type opening struct {
 	cluster, metric string
 	at              time.Time
 }
 
-// open adds opening values of a shard that are at most an hour old.
+// open adds opening values that are at most an hour old.
 func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard) error {
 	found, err := r.last(ctx, o, string(of), time.Hour)
 	maps.Copy(to, found)
 	return err
 }
 
-// openSome adds the opening values of accounts. It finds pods by UID and units by name, so that the query for a new pod
-// or unit matches nothing. It finds other accounts by GPU.
+// openSome adds the opening values of the given accounts. It finds pods by UID and units by name, so that the query for
+// a new pod or unit matches nothing. It finds other accounts by GPU.
 func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, accounts []fold.Account) error {
 	label, values := identities(accounts)
 	for _, matcher := range matching(label, values) {
@@ -42,7 +42,7 @@ func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, acco
 	return nil
 }
 
-// identities returns the label that identifies accounts of a metric, and its values.
+// identities returns the label that identifies the accounts of a metric, and its values.
 func identities(accounts []fold.Account) (label string, values []string) {
 	label = "UUID"
 	for _, a := range accounts {
@@ -58,9 +58,9 @@ func identities(accounts []fold.Account) (label string, values []string) {
 	return label, slices.Compact(values)
 }
 
-// last returns the last samples in a period before the opening. Their time is the time of the opening, because
-// last_over_time returns no times. If an account has several series, its samples are read with their times, and the
-// last one is used.
+// last returns the last samples in the period within before the opening. Their time is the time of the opening, because
+// last_over_time returns no times. If an account has several series, their samples are read with times, and the last
+// sample is used.
 func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
 	openings, twice := make(fold.Openings), make(map[fold.Account]bool)
 	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
@@ -88,7 +88,6 @@ func (r *reader) last(ctx context.Context, o opening, matcher string, within tim
 	return openings, nil
 }
 
-// account returns matchers for an account.
 func account(a fold.Account) (matchers []string) {
 	for _, l := range a.Labels() {
 		if l.Name != "__name__" {
@@ -98,7 +97,6 @@ func account(a fold.Account) (matchers []string) {
 	return matchers
 }
 
-// unopened returns the accounts without opening values, by metric.
 func unopened(in fold.Input) map[string][]fold.Account {
 	missing := make(map[string][]fold.Account)
 	for _, series := range in.Series {
@@ -114,8 +112,8 @@ func unopened(in fold.Input) map[string][]fold.Account {
 // the hour is refused.
 const maxReopened = 100
 
-// reopen reads samples before an hour, for GPUs with doubtful opening values. last_over_time may have returned a wrong
-// value.
+// reopen reads the samples before an hour for GPUs with doubtful opening values, because last_over_time may have
+// returned a wrong value.
 func (r *reader) reopen(ctx context.Context, in *fold.Input) error {
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
 	doubtful := in.Doubtful()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Cluster returns the name of the only cluster. The name is empty if series have the label cluster.
+// Cluster returns the name of the only cluster in the store. It is empty if series have the label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
 // URL returns the address of the store, without its secrets.
@@ -63,13 +63,13 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 	return nil
 }
 
-// Series returns the labels of the series that a selector matches. They have samples in a period or shortly before it.
-// The store reads only its index for this query.
+// Series returns the labels of the matching series with samples in a period or shortly before it. The store reads only
+// its index for this query.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
 
-// SomeSeries is like Series, but returns at most limit series. A store may ignore the limit. 0 means no limit.
+// SomeSeries is like Series, but returns at most limit series; 0 means no limit. A store may ignore the limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
@@ -87,9 +87,9 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 	return found, err
 }
 
-// LastOf returns a query for the last samples that a selector matches in an hour. [LastSamples] reads its results. For
-// the metric that describes units, the results contain the times of the samples in seconds. The time is 0 if a series
-// lasted less than a minute.
+// LastOf returns a query for the last samples of a selector in an hour. [LastSamples] reads its results. For the metric
+// that describes units, the values are the times of the last samples, in seconds, or 0 if a series lasted less than a
+// minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"

@@ -14,13 +14,12 @@ import (
 // Window is the period (After, Until].
 type Window struct{ After, Until time.Time }
 
-// within removes the samples outside a window.
 func (w Window) within(samples []fold.Sample) []fold.Sample {
 	from, to := w.After.UnixMilli(), w.Until.UnixMilli()
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 }
 
-// reader evaluates queries with one decoder, which limits the memory for all of them.
+// reader evaluates several queries with one decoder, which limits their memory together.
 type reader struct {
 	*Store
 	decoder *decoder
@@ -28,13 +27,11 @@ type reader struct {
 
 func (s *Store) reader() *reader { return &reader{s, newDecoder(newBudget())} }
 
-// ask evaluates an instant query.
 func (r *reader) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
 	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	return r.post(ctx, "query", form, func(body io.Reader) error { return r.decoder.decode(body, add) })
 }
 
-// raw returns the samples that a selector matches in a window.
 func (r *reader) raw(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(of.Until.Sub(of.After).Seconds()), 10) + "s"
 	err = r.ask(ctx, selector+"["+window+"]", of.Until, func(x fold.Series) {

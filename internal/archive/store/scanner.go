@@ -8,15 +8,14 @@ import (
 	"io"
 )
 
-// scanner reads JSON from a stream. The slices that its methods return are valid until the next call. It accepts every
-// valid JSON text, and some invalid ones.
+// scanner reads JSON from a stream. The slices from its methods are valid until the next call. It accepts every valid
+// JSON text, and some invalid ones.
 type scanner struct {
 	in  io.Reader
-	buf []byte // bytes that were read; the bytes before the index at have been consumed
+	buf []byte // bytes that were read; bytes before the index at have been consumed
 	at  int
 }
 
-// reset makes the scanner read another stream.
 func (s *scanner) reset(in io.Reader) {
 	if s.buf == nil {
 		s.buf = make([]byte, 0, 64<<10)
@@ -27,8 +26,8 @@ func (s *scanner) reset(in io.Reader) {
 // maxText is the maximum size of a string, a sample or a skipped value, in bytes.
 const maxText = 1 << 20
 
-// fill reads more bytes. It moves the bytes from the given position on to the start of the buffer, and drops the
-// others. It returns an error at the end of the stream.
+// fill reads more bytes. It keeps the bytes from the given index on, and moves them to the start of the buffer. It
+// returns an error at the end of the stream.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
@@ -52,7 +51,7 @@ func (s *scanner) fill(from int) error {
 	}
 }
 
-// peek returns the next byte that is not white space. It does not consume the byte.
+// peek returns the next byte that is not white space, without consuming it.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for ; s.at < len(s.buf); s.at++ {
@@ -66,7 +65,6 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// expect consumes the next byte, which must be the given byte.
 func (s *scanner) expect(want byte) error {
 	c, err := s.peek()
 	if err != nil {
@@ -79,7 +77,7 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// object calls field for each field of an object, with the name. field must consume the value.
+// field must consume the value.
 func (s *scanner) object(field func(name []byte) error) error {
 	return s.list('{', '}', func() error {
 		name, err := s.str()
@@ -96,7 +94,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 	})
 }
 
-// array calls element for each element. element must consume it.
+// element must consume the value.
 func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
 
 func (s *scanner) list(begin, end byte, element func() error) error {
@@ -132,7 +130,7 @@ func (s *scanner) str() ([]byte, error) {
 	return []byte(text), err
 }
 
-// quoted reads a string. It does not decode escapes.
+// quoted does not decode escapes.
 func (s *scanner) quoted() ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return nil, err
@@ -155,7 +153,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	}
 }
 
-// pair reads a JSON array of numbers and strings. It returns the text between the brackets.
+// pair returns the text between the brackets of an array of numbers and strings.
 func (s *scanner) pair() ([]byte, error) {
 	if err := s.expect('['); err != nil {
 		return nil, err
@@ -174,7 +172,6 @@ func (s *scanner) pair() ([]byte, error) {
 	}
 }
 
-// value reads any value and returns its text.
 func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err

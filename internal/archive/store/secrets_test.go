@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestSecrets checks that errors of a store contain no password or parameter from its URL, even if the response of the
-// server contains them.
+// Errors must contain no password or parameter from the URL of the store, even if the server's response contains them.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +54,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// checkSecrets makes requests to a store with the given URL fail, and checks the errors.
 func checkSecrets(t *testing.T, text string, secrets ...string) {
 	t.Helper()
 	s, err := store.New(store.Config{URL: text, Type: "prometheus", Timeout: time.Minute})

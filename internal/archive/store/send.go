@@ -18,7 +18,6 @@ import (
 // ErrUnreachable means that the program cannot connect to the store.
 var ErrUnreachable = errors.New("check that the store runs, and set --store.url to its address")
 
-// send sends a request, and decodes the body of the response.
 func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode func(body io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
 	if err != nil {
@@ -41,7 +40,7 @@ func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode f
 	return decode(body)
 }
 
-// unreachable adds advice to an error if the program cannot connect.
+// unreachable adds advice if the program cannot connect.
 func unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -52,7 +51,7 @@ func unreachable(err error) error {
 	return err
 }
 
-// redirected returns the beginning of an error text if the request was redirected to another address.
+// redirected returns the start of an error text if the request was redirected to another address.
 func redirected(at *url.URL, response *http.Response) string {
 	if to := address.Public(response.Request.URL); to != address.Public(at) {
 		return "redirected to " + to + ": "
@@ -60,7 +59,7 @@ func redirected(at *url.URL, response *http.Response) string {
 	return ""
 }
 
-// advice returns the end of an error text. It depends on the HTTP status.
+// advice returns the end of an error text.
 func advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -71,10 +70,10 @@ func advice(status int) string {
 	return ""
 }
 
-// pageStart is the number of bytes in which the start of a web page is searched for.
+// isPage searches for a web page in the first pageStart bytes.
 const pageStart = 64
 
-// isPage reports whether a response is a web page. No query API returns one.
+// A response that is a web page does not come from a query API.
 func isPage(response *http.Response, body *bufio.Reader) bool {
 	start, _ := body.Peek(pageStart)
 	return strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") && !bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")) ||

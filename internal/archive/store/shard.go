@@ -12,16 +12,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Shard selects a part of a cluster's GPUs by a matcher for UUIDs. An empty matcher selects all GPUs.
+// Shard is a matcher for the label UUID, which selects a part of a cluster's GPUs. An empty matcher selects all GPUs.
 type Shard string
 
-// shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
+// shardSize is the number of GPUs in a shard. One hour of one GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the maximum number of shards. Two hexadecimal digits of a UUID identify a shard.
+// The first two hexadecimal digits of a UUID can distinguish maxShards shards.
 const maxShards = 256
 
-// Shards divides GPUs into shards of similar size, by the first digits of their UUIDs. These digits are random. A shard
+// Shards divides GPUs by the first digits of their UUIDs, which are random, so the shards have similar sizes. A shard
 // has at most about shardSize/part GPUs. The last shard also contains GPUs with other UUIDs.
 func Shards(gpus, part int) []Shard {
 	prefixes := []string{""}
@@ -59,8 +59,8 @@ func quarters(prefixes []string) (all []string) {
 	return all
 }
 
-// Read reads the record of a shard in consecutive hours. before contains the closing values of the hour before them; it
-// is nil if that hour was not read. Other opening values are read from the store.
+// Read reads the samples of a shard in consecutive hours. before contains the last values of all counters before the
+// first hour; if it is nil, Read reads them from the store.
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)
 	for i := range all {

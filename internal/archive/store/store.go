@@ -1,5 +1,5 @@
-// Package store reads raw samples of the record from a Prometheus-compatible query API. It rejects
-// responses that may be incomplete.
+// Package store reads raw samples of the record from a Prometheus-compatible query API. It rejects responses that may
+// be incomplete.
 package store
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// parameters contains query parameters. With them, a store rejects a query that it cannot answer completely.
+// With these parameters, a store rejects a query that it cannot answer completely.
 var parameters = map[string]url.Values{
 	"prometheus":      {},
 	"mimir":           {},
@@ -36,10 +36,10 @@ var parameters = map[string]url.Values{
 // Config contains the values of the flags.
 type Config struct {
 	URL, Type, HTTPConfig string
-	// Cluster is the name of the only cluster. It is empty if series have the label cluster.
+	// Cluster is the name of the only cluster in the store. It is empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
-	// MaxPower is the maximum power of a GPU, in watts. Records with a higher power are refused. 0 means the default.
+	// MaxPower is the maximum power of a GPU, in watts. An hour with a higher power is refused. 0 means the default.
 	MaxPower int
 	// Done is called after each query, with its error or nil. Done may be nil.
 	Done func(err error)
@@ -64,10 +64,9 @@ type Store struct {
 	client *http.Client
 }
 
-// maxPower is the upper limit for Config.MaxPower.
 const maxPower = 1_000_000
 
-// New returns a store. It does not connect.
+// New does not connect to the store.
 func New(c Config) (*Store, error) {
 	if parameters[c.Type] == nil {
 		return nil, fmt.Errorf("--store.type=%s: must be one of %s", c.Type, strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
@@ -127,8 +126,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster that --cluster names. It returns no cluster if there are no series. If series have the label
-// of another cluster, it returns an error, because the cluster would be filed under two names.
+// only returns the cluster that --cluster names, or no cluster if there are no series. It returns an error if series
+// have the label of another cluster, because the cluster would be filed under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -172,7 +171,7 @@ func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int
 	return int(n), nil
 }
 
-// Nodes returns the nodes of a cluster with samples of a board in an hour.
+// Nodes returns the nodes of a cluster that have samples of a board in an hour.
 func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
@@ -185,15 +184,14 @@ func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]
 const recordJob = `job="gpuledger-record"`
 
 func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nodes []string, err error) {
-	// Prometheus 2 includes a sample at the beginning of the window. This sample belongs to the
-	// previous hour.
+	// Prometheus 2 includes a sample at the start of the window, which belongs to the previous hour.
 	err = s.ask(ctx, "group by (node) (last_over_time("+selector+"[3599999ms]))", hour.Add(time.Hour), func(found fold.Series) {
 		nodes = append(nodes, found.Labels.Get("node"))
 	})
 	return nodes, err
 }
 
-// Owners returns the series that name owners in an hour.
+// Owners returns the series that name the owners of energy in an hour, such as pods.
 func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (owners []fold.Series, err error) {
 	r := s.reader()
 	for _, metric := range fold.Owners() {
@@ -209,11 +207,10 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 	return owners, nil
 }
 
-// maxPods limits the number of pods that are looked up in an hour. One query contains at most
-// maxAccounts pods.
+// maxPods limits the pods that are looked up for one hour. Each query contains at most maxAccounts pods.
 const maxPods = 10_000
 
-// Pods returns the series of kube-state-metrics for the given pods in an hour.
+// Pods returns the series kube_pod_info of the given pods in an hour.
 func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []table.PodID) (found []fold.Series, err error) {
 	const metric = "kube_pod_info"
 	var uids []string
@@ -230,15 +227,15 @@ func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods [
 	return found, nil
 }
 
-// named adds the label with the name of the metric. Some stores do not return this label.
+// named adds the label __name__, which some stores do not return.
 func named(s fold.Series, metric string) fold.Series {
 	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
 	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
 	return s
 }
 
-// SampledSince reports whether a cluster has samples in the week after a time. Stores receive samples in order. If
-// there are such samples, all earlier samples have therefore arrived.
+// SampledSince reports whether a cluster has samples in the week after a time. Stores receive samples in order, so in
+// this case all earlier samples have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
 	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries with longer windows take much more time
 		until := after.Add(length)
@@ -257,7 +254,6 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// matchers returns the matchers for a cluster. Empty matchers are omitted.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
 		more = append(more, "cluster="+strconv.Quote(cluster))
@@ -266,13 +262,11 @@ func (s *Store) matchers(cluster string, more ...string) string {
 	return "{" + strings.Join(more, ",") + "}"
 }
 
-// ask evaluates an instant query.
 func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
 	return s.reader().ask(ctx, expr, at, add)
 }
 
-// post sends a request with parameters to a path of the API, and decodes the body of the response. The timeout includes
-// the body. Errors contain no secrets.
+// The timeout of post includes the body of the response. Errors contain no secrets.
 func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

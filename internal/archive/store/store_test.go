@@ -23,7 +23,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// TestDecode checks that only complete responses are accepted.
 func TestDecode(t *testing.T) {
 	const matrix = `"data":{"resultType":"matrix","result":[{"metric":{"node":"a"},"values":[[60.5,"1.25"],[120,"NaN"],[180,"2"]]}]}`
 	tests := []struct {
@@ -58,8 +57,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// expected decodes a response with encoding/json. It returns false if the response does not come
-// from the query API, or contains a name twice.
+// expected decodes a response with encoding/json. It returns false if the response does not come from a query API, or
+// contains a name twice.
 func expected(body string) (all []fold.Series, ok bool) {
 	var generic map[string]any
 	if json.Unmarshal([]byte(body), &generic) != nil {
@@ -110,7 +109,6 @@ func tokens(text string) (n int) {
 	}
 }
 
-// sorted sorts labels and samples, so that series can be compared.
 func sorted(all []fold.Series) []fold.Series {
 	for _, s := range all {
 		slices.SortFunc(s.Labels, func(a, b fold.Label) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
@@ -119,8 +117,8 @@ func sorted(all []fold.Series) []fold.Series {
 	return all
 }
 
-// FuzzDecode checks that the decoder and encoding/json return the same series for a response that both accept. The
-// result must not depend on the size of the pieces in which the response is read.
+// The decoder and encoding/json must return the same series for a response that both accept. The result must not depend
+// on the size of the pieces in which the response is read.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
 	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
@@ -139,7 +137,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRandomDecimals checks that the decoder and strconv return the same value for random numbers.
+// The decoder and strconv must return the same value for random numbers.
 func TestRandomDecimals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {
@@ -151,7 +149,7 @@ func TestRandomDecimals(t *testing.T) {
 	}
 }
 
-// TestShards checks that each GPU belongs to exactly one shard.
+// Each GPU must belong to exactly one shard.
 func TestShards(t *testing.T) {
 	for gpus, want := range map[int]int{0: 1, 1024: 1, 1025: 4, 4097: 16, 16_384: 16, 16_385: 64, 65_537: 256, 1_000_000: 256} {
 		all := Shards(gpus, 1)
@@ -174,7 +172,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// matches reports whether the matcher of a shard matches a UUID. It evaluates the matcher as Prometheus does.
+// matches evaluates the matcher of a shard as Prometheus does.
 func matches(t *testing.T, shard Shard, uuid string) bool {
 	t.Helper()
 	operator, pattern, found := strings.Cut(string(shard), `"`)
@@ -186,7 +184,6 @@ func matches(t *testing.T, shard Shard, uuid string) bool {
 	return expr.MatchString(uuid) == strings.HasSuffix(operator, "=~")
 }
 
-// TestQuery checks the path and the parameters of a request.
 func TestQuery(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +207,6 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestRefused checks the errors for rejected queries and for invalid flags.
 func TestRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tenant", http.StatusUnauthorized)
@@ -228,9 +224,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLastDescriptions checks that the descriptions of units are returned with the times of their last samples.
-// Descriptions from the previous hour must be omitted. A description that existed for less than a minute must have the
-// earliest possible time.
+// Series that describe units must be returned with the times of their last samples. Series from the previous hour must
+// be omitted. A series of less than a minute must have the earliest possible time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
