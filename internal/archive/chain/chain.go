@@ -1,5 +1,6 @@
-// Package chain makes changes to filed hours detectable. It adds entries to the chain of a cluster, signs checkpoints,
-// and compares an archive with its chain.
+// Package chain makes changes to filed hours detectable. Each cluster has a hash chain, which is a log of its filed
+// hours: each entry contains digests of an hour's rows and the hash of the previous entry. The package signs
+// checkpoints of chains, and compares an archive with its chains.
 package chain
 
 import (
@@ -15,10 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrKey means that the next entry of a signed chain cannot be signed, because no key is set.
+// ErrKey means that a chain is signed but no key is set, so its next entry cannot be signed.
 var ErrKey = errors.New("the chain of hours is signed: set --chain.key")
 
-// Append returns signed entries that continue a chain. For a new chain, the last entry is zero.
+// Append signs the next entries of a chain. For a new chain, the last entry is zero.
 func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	all := slices.Clone(entries)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -32,13 +33,13 @@ func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	return all
 }
 
-// message returns the bytes that the signature of a checkpoint covers.
+// message returns the bytes that a signature covers.
 func message(e table.Entry) []byte {
 	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
 }
 
-// Filed returns the entry for a filed hour. The function rows returns the rows of this hour in each table of
-// [table.Chained].
+// Filed returns the entry for a filed hour. manifest is its row in the manifest, and rows returns its rows in each
+// table of [table.Chained].
 func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.HourEntry, State: table.StateIn(manifest),
@@ -55,7 +56,7 @@ func adopted(manifest []any) table.Entry {
 	}
 }
 
-// Sums returns the entry for the sums of a month. filed contains the rows of this month in the manifest.
+// Sums returns the entry for the monthly sums. filed contains the rows of the month in the manifest.
 func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	return table.Entry{
 		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
@@ -63,14 +64,14 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	}
 }
 
-// Archive reads the data that Adopt requires.
+// Archive reads the rows of one cluster.
 type Archive interface {
-	// Rows returns the rows of a cluster in a table, from one time up to, but not including, another.
+	// Rows returns the rows of a table from from, and before until. Zero times mean no limit.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
 // Adopt returns the first entries of a chain: an entry for each hour that was filed before the chain began, and an
-// entry for the sums of each pruned month. manifest contains the rows of these hours, sorted by time.
+// entry for the monthly sums of each pruned month. manifest contains the rows of these hours, sorted by time.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
 	if err != nil {
@@ -100,7 +101,6 @@ func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entr
 	return entries, nil
 }
 
-// readHour reads the rows of an hour, and returns its entry.
 func readHour(manifest []any, read Archive) (table.Entry, error) {
 	hour := manifest[1].(time.Time)
 	rows := make(map[string][][]any)
@@ -113,7 +113,7 @@ func readHour(manifest []any, read Archive) (table.Entry, error) {
 	return Filed(manifest, func(t table.Table) [][]any { return rows[t.Name] }), nil
 }
 
-// ReadSums reads the sums of a month, and returns their entry.
+// ReadSums reads the monthly sums and returns their entry.
 func ReadSums(cluster string, month time.Time, read Archive) (table.Entry, error) {
 	sums, err := read.Rows(table.MonthlyCharges, month, month.AddDate(0, 1, 0))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Checkpoint is the published state of a chain.
+// Checkpoint is the last entry of a chain, as it is published.
 type Checkpoint struct {
-	// Sink is the name of the sink that contains the chain, as in logs and metrics. The signature
-	// does not cover this name.
+	// Sink is the name of the sink that contains the chain, as in logs and metrics. The signature does not cover this
+	// name.
 	Sink      string    `json:"sink"`
 	Cluster   string    `json:"cluster"`
 	Sequence  int64     `json:"sequence"` // sequence number of the last entry
@@ -30,12 +30,12 @@ func CheckpointOf(sink string, e table.Entry) Checkpoint {
 	return Checkpoint{sink, e.Cluster, e.Sequence, e.Hash, e.At, e.Key, e.Signature}
 }
 
-// entry returns the signed part of the last entry.
+// entry returns the part of the chain's entry that is signed.
 func (c Checkpoint) entry() table.Entry {
 	return table.Entry{Cluster: c.Cluster, Sequence: c.Sequence, Hash: c.Hash, At: c.Time, Key: c.Key, Signature: c.Signature}
 }
 
-// maxCheckpoints is the maximum size of published checkpoints in bytes. It is enough for a century of hours.
+// maxCheckpoints is the maximum size of published checkpoints, in bytes. It is enough for a century of hours.
 const maxCheckpoints = 1 << 29
 
 func (c Checkpoint) line() ([]byte, error) {
@@ -43,7 +43,7 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk has truncated. The
+// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk has cut: the
 // checkpoint in this line was published again, or a later checkpoint covers it.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -61,13 +61,12 @@ func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	return all, lines.Err()
 }
 
-// isCut reports whether the end of a JSON object is missing.
 func isCut(line []byte) bool {
 	var object json.RawMessage
 	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
-// ofSink returns the checkpoints of a sink. If all checkpoints are from the same sink, its name may be empty.
+// If all checkpoints are from the same sink, its name may be empty in ofSink.
 func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 	for _, c := range published {
 		if sink != "" && c.Sink != sink {

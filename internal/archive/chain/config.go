@@ -12,13 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Config contains the settings from the flags.
+// Config contains the values of the flags.
 type Config struct {
-	// Key is the file with the private key. If Key is empty, there is no chain.
-	Key string
-	// Publish contains the URLs to which checkpoints are published.
+	// Key is the file with the private key. Without a key, no chain is kept.
+	Key     string
 	Publish []string
-	// Name names the archive in its checkpoints. It may be empty.
+	// Name identifies the archive in its checkpoints. It may be empty.
 	Name string
 	// HTTPConfig is the file with settings for requests to Publish. It may be empty.
 	HTTPConfig string
@@ -55,7 +54,7 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("chain.key", c.Key)
 }
 
-// SinkName returns the name that a sink has in checkpoints.
+// SinkName returns the name of a sink in checkpoints.
 func (c *Config) SinkName(sink string) string { return path.Join(c.Name, sink) }
 
 // Signer reads the key. It returns nil if no key is set.

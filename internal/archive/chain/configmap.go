@@ -27,15 +27,14 @@ import (
 
 const (
 	// account is the folder with the token and the CA of a pod's service account.
-	account = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// checkpointsKey is the key for checkpoints in a ConfigMap.
+	account        = "/var/run/secrets/kubernetes.io/serviceaccount"
 	checkpointsKey = "checkpoints.jsonl"
-	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits the size of a ConfigMap to 1 MiB.
+	// maxKept is the maximum number of checkpoints in a ConfigMap, whose size the API server limits to 1 MiB.
 	maxKept = 1000
-	// recent is the age up to which all checkpoints are kept. For each earlier day, only the last checkpoint is kept.
+	// recent is the age up to which all checkpoints are kept. Of each earlier day, only the last checkpoint is kept.
 	recent = 48 * time.Hour
-	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, the update is tried
-	// again after a random delay. The maximum of this delay doubles after each attempt, from minConflict to
+	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, the update is
+	// repeated after a random delay. The maximum of this delay doubles after each attempt, from minConflict to
 	// maxConflict.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
@@ -44,7 +43,6 @@ const (
 	maxObject = 8 << 20
 )
 
-// errConflict means that another writer updated the ConfigMap.
 var errConflict = errors.New("another writer updated the ConfigMap")
 
 // configMap is a Kubernetes ConfigMap that contains checkpoints.
@@ -81,7 +79,7 @@ func parseConfigMap(at *url.URL) (*configMap, error) {
 	return m, nil
 }
 
-// publish adds a checkpoint. Other archives may add checkpoints at the same time.
+// Other archives may add checkpoints at the same time as publish.
 func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	client, err := m.client()
 	if err != nil {
@@ -104,8 +102,7 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	}
 }
 
-// update reads the ConfigMap and replaces it. It returns errConflict if another writer updated the ConfigMap in
-// between.
+// update returns errConflict if another writer updated the ConfigMap after it was read.
 func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoint) error {
 	object, data, err := m.read(ctx, client)
 	if err != nil {
@@ -139,7 +136,7 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 }
 
 // bounded returns the checkpoints to keep: all checkpoints of the last two days, and the last checkpoint of each chain
-// on each earlier day. If there are too many, it removes the oldest ones, but never the last checkpoint of a chain.
+// on each earlier day. If there are too many, it removes the oldest, but never the last checkpoint of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
 	type day struct {
@@ -180,7 +177,7 @@ func (m *configMap) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints([]byte(data[checkpointsKey]))
 }
 
-// read returns the ConfigMap and its data. The object includes the fields that this program does not use.
+// The object includes the fields that this program does not use, so that an update keeps them.
 func (m *configMap) read(ctx context.Context, client *http.Client) (object map[string]json.RawMessage, data map[string]string, err error) {
 	text, err := m.request(ctx, client, http.MethodGet, nil)
 	if err != nil {
@@ -198,8 +195,7 @@ func (m *configMap) read(ctx context.Context, client *http.Client) (object map[s
 
 func (m *configMap) String() string { return "configmap " + m.namespace + "/" + m.name }
 
-// client returns a client that verifies the API server with the CA of the account. It uses no proxy and follows no
-// redirects.
+// The client verifies the API server with the CA of the account, uses no proxy, and follows no redirects.
 func (m *configMap) client() (*http.Client, error) {
 	path := filepath.Join(m.account, "ca.crt")
 	text, err := os.ReadFile(path)
@@ -217,7 +213,6 @@ func (m *configMap) client() (*http.Client, error) {
 	}, nil
 }
 
-// url returns the URL of the ConfigMap.
 func (m *configMap) url() (string, error) {
 	at := m.server
 	if at == nil {
@@ -230,8 +225,7 @@ func (m *configMap) url() (string, error) {
 	return at.JoinPath("api/v1/namespaces", m.namespace, "configmaps", m.name).String(), nil
 }
 
-// request sends a request with the token of the account. It reads the token each time, because Kubernetes replaces the
-// token.
+// request reads the token each time, because Kubernetes replaces the token.
 func (m *configMap) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	to, err := m.url()
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// object simulates a ConfigMap on an API server. An update with an old resourceVersion is rejected with status 409.
-// Another archive adds a checkpoint before each of the next updates; others is the number of these
-// updates.
+// object simulates a ConfigMap on an API server. It rejects an update with an old resourceVersion with status 409.
+// Before each of the next updates, another archive adds a checkpoint; others is the number of these updates.
 type object struct {
 	t       *testing.T
 	version int
 	data    string // value of the key checkpoints.jsonl
-	others  int    // number of further updates before which another archive adds a checkpoint
+	others  int    // number of further updates that conflict with another archive
 	puts    int
 }
 
@@ -55,7 +54,6 @@ func (o *object) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// add adds a checkpoint of another archive.
 func (o *object) add(sink string) {
 	c := sample
 	c.Sink = sink
@@ -64,8 +62,8 @@ func (o *object) add(sink string) {
 	o.version, o.data = o.version+1, o.data+string(line)
 }
 
-// TestConflicts checks a checkpoint that is published while other archives update the ConfigMap again and again. Their
-// checkpoints must be kept, and the attempts must end.
+// Other archives update the ConfigMap again and again while TestConflicts publishes a checkpoint. Their checkpoints
+// must be kept, and the attempts must end.
 func TestConflicts(t *testing.T) {
 	tests := map[string]struct {
 		others int
@@ -101,7 +99,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// start starts the API server, and returns a configMap that reads the account's files from dir.
+// The configMap reads the files of its service account from dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "api.example.com", o)

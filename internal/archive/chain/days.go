@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive that contains daily sums. Questions about long periods read these sums. No entry of a chain
-// covers these sums, so they are compared with the hours.
+// Summing is an archive with daily sums, from which queries about long periods are answered. No entry of a chain covers
+// these sums, so they are compared with the hours.
 type Summing interface {
 	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. It returns false if the
-	// table is empty; questions then read the hours.
+	// table is empty; queries then read the hours.
 	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
 }
 
@@ -47,17 +47,16 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 	return nil
 }
 
-// sumsOfDay contains sums and times by the strings of their rows. Times are the earliest or latest in these rows, in
+// sumsOfDay contains sums and times by the strings of their rows. A time is the earliest or latest in these rows, in
 // milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
-// sumOfDay is a sum or a time. The sum of an optional integer is known if any of its values is known.
+// sumOfDay is a sum or a time. known is set if any of the added values is known.
 type sumOfDay struct {
 	value int64
 	known bool
 }
 
-// add adds rows from a table of sums.
 func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	for _, row := range rows {
 		key := keyOf(row)
@@ -76,7 +75,6 @@ func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	}
 }
 
-// keyOf joins the strings in a row.
 func keyOf(row []any) string {
 	var key strings.Builder
 	for _, value := range row {

@@ -42,8 +42,8 @@ const (
 
 var check = fatal.If
 
-// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. The key is
-// always the same, and the time is simulated.
+// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. Its key and
+// its times are always the same.
 func disputed(t *testing.T, dir string) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed([]byte("a key for the page docs/dispute.")[:ed25519.SeedSize])
@@ -80,7 +80,7 @@ func disputed(t *testing.T, dir string) {
 	check(t, sink.Close())
 }
 
-// TestDispute runs the commands in docs/dispute.md, and compares their output with the page.
+// TestDispute compares docs/dispute.md with the output of the commands on this page.
 func TestDispute(t *testing.T) {
 	text, err := os.ReadFile(disputePage)
 	check(t, err)
@@ -109,7 +109,6 @@ func TestDispute(t *testing.T) {
 	}
 }
 
-// answered runs the commands in a block of the page, and returns the block with their output.
 func answered(t *testing.T, block string) string {
 	t.Helper()
 	var b strings.Builder

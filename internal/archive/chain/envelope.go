@@ -21,7 +21,7 @@ type signature struct {
 	Sig   string `json:"sig"` // base64
 }
 
-// preAuth returns the bytes that the signature of a payload covers.
+// preAuth returns the bytes that the signature covers (DSSE's pre-authentication encoding).
 func preAuth(as string, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Signer signs with a private key.
+// Signer signs with a private Ed25519 key.
 type Signer struct {
 	key ed25519.PrivateKey
 	id  string
@@ -51,7 +51,7 @@ func keyID(public any) (string, error) {
 // Keys contains public keys in the order in which they were used.
 type Keys []Key
 
-// Key is a public key.
+// Key is a public Ed25519 key.
 type Key struct {
 	id     string
 	public ed25519.PublicKey
@@ -86,7 +86,7 @@ func ReadKeys(path string) (keys Keys, err error) {
 	return keys, nil
 }
 
-// index returns the index of the key with the given id, or -1 if the key is unknown.
+// index returns -1 if the key is unknown.
 func (k Keys) index(id string) int {
 	for i := range k {
 		if k[i].id == id {
@@ -96,13 +96,13 @@ func (k Keys) index(id string) int {
 	return -1
 }
 
-// valid reports whether a signature in base64 is valid.
+// The signature is in base64.
 func (k Key) valid(message []byte, signature string) bool {
 	raw, err := base64.StdEncoding.Strict().DecodeString(signature)
 	return err == nil && ed25519.Verify(k.public, message, raw)
 }
 
-// signed reports whether one of the keys signed an entry or a checkpoint. It returns the index of this key.
+// signed reports whether one of the keys signed an entry or a checkpoint, and returns the index of this key.
 func (k Keys) signed(e table.Entry) (int, bool) {
 	i := k.index(e.Key)
 	return i, i >= 0 && k[i].valid(message(e), e.Signature)

@@ -11,14 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// place is a place to which checkpoints are published.
+// Checkpoints are published to a place.
 type place interface {
 	publish(ctx context.Context, c Checkpoint) error
 	published(ctx context.Context) ([]Checkpoint, error)
 }
 
-// parsePlace parses the URL of a place. httpConfig is a file with settings for an HTTP client, or empty. Errors do not
-// contain the URL.
+// httpConfig is a file with settings for an HTTP client, or empty. The errors of parsePlace do not contain the URL.
 func parsePlace(text, httpConfig string) (place, error) {
 	const must = "must be a URL such as file:///var/lib/checkpoints.jsonl, https://example.com/checkpoints or configmap:gpuledger/gpuledger-checkpoints"
 	scheme, _, _ := strings.Cut(text, ":")
@@ -52,8 +51,8 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	return at.publish(ctx, c)
 }
 
-// Published reads the published checkpoints of a sink. They are JSON objects, one per line, in a file, in a ConfigMap
-// or in the response to a GET request. If all checkpoints are from the same sink, its name may be empty.
+// Published reads the published checkpoints of a sink from a file, a ConfigMap or the response to a GET request, as
+// JSON objects, one per line. If all checkpoints are from the same sink, its name may be empty.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {
@@ -68,8 +67,7 @@ func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint
 
 type file string
 
-// publish appends a line, and flushes it to disk. If a crash or a full disk cut the last line, publish first ends that
-// line.
+// publish flushes the file to disk. If a crash or a full disk cut the last line, publish first ends that line.
 func (path file) publish(_ context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {

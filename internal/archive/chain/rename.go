@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Move describes an hour whose cluster is renamed.
+// Move contains an hour whose cluster is renamed.
 type Move struct {
-	// Last is the last entry of the hour under its old name.
+	// Last is the last entry of the hour in the chain of the old name.
 	Last table.Entry
 	// Filed and Renamed are the rows of the hour in the manifest, under the old and the new name.
 	Filed, Renamed []any
@@ -16,8 +16,8 @@ type Move struct {
 	Rows func(t table.Table) [][]any
 }
 
-// Entries returns the next entry in the chains of both names. If the hour differs from its last entry, the new entry
-// differs from the hour, too. The change is thus detected after the rename.
+// Entries returns the entries that record the renaming, in the chains of both names. If the rows of the hour do not
+// match its last entry, they do not match the new entry either, so that their change is still detected.
 func (m Move) Entries() (from, to table.Entry) {
 	name := m.Renamed[0].(string)
 	from = table.Entry{Cluster: m.Filed[0].(string), Hour: m.Filed[1].(time.Time).UTC(), Kind: table.RenamedEntry, State: m.Last.State}
@@ -36,7 +36,7 @@ func (m Move) Entries() (from, to table.Entry) {
 	return from, to
 }
 
-// Last returns the last entry for each hour, and the last entry for the sums of each month.
+// Last returns the last entry for each hour, and the last entry for each monthly sum.
 func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	hours, sums = make(map[int64]table.Entry), make(map[int64]table.Entry)
 	for _, e := range entries {
@@ -49,8 +49,9 @@ func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	return hours, sums
 }
 
-// MovedSums returns the next entries for the sums of a month, in the chains of both names. before contains the rows
-// under the old name; it is empty if an interrupted run has renamed them. after is the entry under the new name.
+// MovedSums returns the entries that record the renaming of the monthly sums, in the chains of both names. before
+// contains the rows under the old name; it is empty if an interrupted run has renamed them. after is the entry under
+// the new name.
 func MovedSums(last table.Entry, before [][]any, after table.Entry) (from, to table.Entry) {
 	if len(before) > 0 && table.SumsDigest(before) != last.Rows {
 		after.Rows = last.Rows

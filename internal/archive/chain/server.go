@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// timeout is the timeout of a request.
+	// timeout limits one request.
 	timeout = 10 * time.Second
 	// attempts limits how often a checkpoint is sent in a round. firstDelay is the delay between the first two
 	// attempts; it doubles after each attempt.
@@ -28,15 +28,13 @@ const (
 	firstDelay = time.Second
 )
 
-// server is an HTTP server that receives checkpoints.
 type server struct {
 	url        *url.URL
 	httpConfig string
 	dial       config.DialContextFunc // nil means the network
 }
 
-// client returns a client that follows no redirects. A redirect would send the credentials to another URL, or change
-// POST to GET.
+// client follows no redirects, because a redirect would send the credentials to another URL, or change POST to GET.
 func (s *server) client() (*http.Client, error) {
 	settings := config.DefaultHTTPClientConfig
 	if s.httpConfig != "" {
@@ -59,7 +57,7 @@ func (s *server) client() (*http.Client, error) {
 	return c, nil
 }
 
-// publish posts a checkpoint. It tries again after network errors and server errors.
+// publish repeats the request after network errors and server errors.
 func (s *server) publish(ctx context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {
@@ -96,13 +94,12 @@ func (s *server) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints(text)
 }
 
-// temporary marks errors after which a request is sent again.
+// After a temporary error, a request is sent again.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// request sends a request, and returns the body of the response. If the request has a body, the header Content-Digest
-// (RFC 9530) contains the SHA-256 of the body.
+// If a request has a body, the header Content-Digest (RFC 9530) contains the SHA-256 of the body.
 func (s *server) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.url.String(), bytes.NewReader(body))
 	if err != nil {

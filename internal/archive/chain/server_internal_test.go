@@ -31,8 +31,8 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 
 const password = "hunter2-secret"
 
-// receiver is a server that requires a password. It responds first with the given statuses and then with 204. For the
-// status 0, it never responds.
+// receiver is a server that requires a password. It responds with the given statuses, and then with 204. For the status
+// 0, it never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int
@@ -80,8 +80,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// TestServer checks requests to a server with TLS, its own certificate authority and a password: repetitions, timeouts,
-// redirects and rejected requests.
 func TestServer(t *testing.T) {
 	post := "POST /checkpoints"
 	tests := map[string]struct {
@@ -133,8 +131,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestUnknownAuthority checks that a server whose certificate an unknown authority has signed receives no request, and
-// that the connection is not repeated.
+// A server whose certificate is from an unknown authority must receive no request, and only one connection.
 func TestUnknownAuthority(t *testing.T) {
 	asked, connections := 0, 0
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
@@ -152,7 +149,7 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// listen starts a server with a new certificate, whose files are in dir.
+// The files of the server's certificate are in dir.
 func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipes.Listener, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, name)
@@ -169,8 +166,8 @@ func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipe
 	}
 }
 
-// start starts the server, and returns its client. The client uses the YAML settings in more, and trusts the
-// certificate of the server. It sends the password, unless more contains basic_auth.
+// The client uses the YAML settings in more, and trusts the certificate of the server. It sends the password, unless
+// more contains basic_auth.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "audit.example.com", r)
@@ -185,8 +182,8 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	return &server{url: at, httpConfig: settings, dial: listener.Dial}, stop
 }
 
-// TestBounded checks that a ConfigMap keeps all checkpoints of two days and the last checkpoint of each earlier day,
-// for each chain, and that the number of checkpoints never exceeds the limit.
+// For each chain, a ConfigMap must keep all checkpoints of two days and the last checkpoint of each earlier day. The
+// number of checkpoints must never exceed the limit.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {
 		return Checkpoint{Sink: sink, Cluster: "east", Sequence: int64(hour + 1), Time: time.Date(2026, 1, 1, hour, 5, 0, 0, time.UTC)}

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is an archive to compare with its chains.
+// Source is an archive that is compared with its chains.
 type Source interface {
-	// Filled returns the days of each cluster for which any table contains rows. In [table.MonthlyCharges], this is the
-	// first day of a month. For a cluster that has only a chain, the list is empty.
+	// Filled returns the days on which any table contains rows of a cluster, by cluster. The day of a monthly sum is
+	// the first day of its month. The list is empty for a cluster that has only a chain.
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster, sorted by sequence number.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a cluster in a table, from one time up to, but not including, another.
+	// Between returns the rows of a cluster in a table from from, and before until.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
@@ -36,24 +36,22 @@ func (p Problem) String() string {
 	return fmt.Sprintf("cluster %s, hour %s: %s", p.Cluster, p.Hour.UTC().Format("2006-01-02T15"), p.Text)
 }
 
-// Report is the result of the comparison for a cluster.
+// Report is the result of the comparison for one cluster.
 type Report struct {
 	Cluster string
 	Hours   int // hours that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
-	// Published is the sequence number of the newest published checkpoint in the chain. It is 0 if the chain contains
-	// none.
+	// Published is the sequence number of the newest published checkpoint that the chain contains, or 0.
 	Published int64
 	Problems  []Problem
 }
 
-// Check contains the hours, keys and checkpoints for a comparison.
+// Check contains the options of a comparison.
 type Check struct {
-	// Keys contains the valid keys, in the order in which they were used. If Keys is nil, signatures
-	// are not checked.
+	// Keys contains the valid keys, in the order in which they were used. Nil means that signatures are not checked.
 	Keys Keys
-	// From and Until limit the hours to compare. If they are zero, all hours are compared.
+	// From and Until limit the hours that are compared. Zero means no limit.
 	From, Until time.Time
 	// Published contains checkpoints that were published earlier.
 	Published []Checkpoint
@@ -78,12 +76,11 @@ func (c Check) Verify(ctx context.Context, s Source) (reports []Report, err erro
 	return reports, nil
 }
 
-// verification is the comparison of a cluster with its chain.
 type verification struct {
 	Check
 	source Source
 	report Report
-	// last contains the last entry of each hour, and sums the last entry of each month.
+	// last contains the last entry of each hour, and sums the last entry for the sums of each month.
 	last, sums map[int64]table.Entry
 }
 
@@ -117,7 +114,6 @@ func (v *verification) cluster(ctx context.Context, days []time.Time) error {
 	return v.months(ctx, all)
 }
 
-// entries checks the links and the signatures of a chain.
 func (v *verification) entries(all []table.Entry) {
 	var last table.Entry
 	key := 0
@@ -153,10 +149,8 @@ func (v *verification) entries(all []table.Entry) {
 	v.report.Head = last
 }
 
-// hour contains the rows of an hour by table.
 type hour map[string][][]any
 
-// day compares the hours of a day.
 func (v *verification) day(ctx context.Context, day time.Time) error {
 	hours := make(map[time.Time]hour)
 	for at := day; at.Before(day.AddDate(0, 0, 1)); at = at.Add(time.Hour) {
@@ -215,7 +209,7 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest computes the digest of rows as it was computed for their entry.
+// digest computes a digest in the way in which the entry's digest was computed.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
@@ -227,8 +221,8 @@ func digest(e table.Entry, rows hour) string {
 	return table.AdoptedDigest(of)
 }
 
-// pruned compares a pruned hour with the chain. The chain must record the pruning, in the entry for the hour or in a
-// later entry for the sums of the month.
+// pruned compares a pruned hour with the chain. The chain must record the pruning in the entry for the hour, or in a
+// later entry for the monthly sums.
 func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	if sums, ok := v.sums[table.Month(at).Unix()]; !ok || e.State != table.Pruned && sums.Sequence < e.Sequence {
 		v.problem(at, "the hour was marked as pruned, but no entry in the chain records this")
@@ -238,7 +232,6 @@ func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	}
 }
 
-// months compares the sums of months.
 func (v *verification) months(ctx context.Context, days map[time.Time]bool) error {
 	months := make(map[time.Time]bool)
 	for day := range days {
@@ -272,10 +265,9 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 	return nil
 }
 
-// otherArchive is the other possible cause of a difference from the published checkpoints.
+// otherArchive is a second possible cause of a difference from the published checkpoints.
 const otherArchive = ", or another archive publishes checkpoints under the same names: set --chain.name in each archive"
 
-// published compares the chain with published checkpoints.
 func (v *verification) published(all []table.Entry) {
 	for _, p := range v.Published {
 		if p.Cluster != v.report.Cluster {
