@@ -21,15 +21,15 @@ const logEvery = time.Hour
 // maxLogged is the maximum length of a cluster's name in the log, in bytes.
 const maxLogged = 100
 
-// grant is a line of the token file. A sender with this token may send events of the cluster. The digests of all tokens
+// grant is a line of the token file: a sender with this token may send events of the cluster. The digests of all tokens
 // have the same length, so the time of a comparison does not depend on the token.
 type grant struct {
 	cluster string
 	digest  [sha256.Size]byte
 }
 
-// parseTokens parses a token file. Each line contains the name of a cluster and a token, separated by spaces. Empty
-// lines and lines that begin with # are ignored. Errors do not repeat the text of the file.
+// parseTokens reads lines with the name of a cluster and a token, separated by spaces. It ignores empty lines and lines
+// that begin with #. Errors do not contain text from the file.
 func parseTokens(text []byte) (grants []grant, err error) {
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -46,7 +46,6 @@ func parseTokens(text []byte) (grants []grant, err error) {
 	return grants, nil
 }
 
-// access decides whether a request may send events of a cluster.
 type access struct {
 	file string // token file; if it is empty, all requests are accepted
 	log  *slog.Logger
@@ -58,15 +57,14 @@ type access struct {
 }
 
 // cause is a reason for refusals, with the cluster, for the log. The cluster is empty unless the token file contains
-// it. This limits the number of causes.
+// it, so that the number of causes is limited.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
 	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
 }
 
-// check returns an error unless the request contains a token for the cluster. It reads the token file for each request,
-// so that changes take effect immediately.
+// check reads the token file for each request, so that changes take effect immediately.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -94,7 +92,6 @@ func (a *access) check(req *http.Request, cluster string) error {
 	return nil
 }
 
-// read updates the grants from the file.
 func (a *access) read() error {
 	text, err := cli.ReadSecret(a.file)
 	if err != nil {
@@ -111,8 +108,8 @@ func (a *access) read() error {
 	return nil
 }
 
-// match reports whether the file contains a token, and whether the token is for the cluster. It compares the token with
-// all tokens, so that the time does not reveal which one matches.
+// match reports whether the file contains the token, and whether the token is for the cluster. It compares the token
+// with all tokens, so that the time does not reveal which one matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int
@@ -138,7 +135,6 @@ func (a *access) note(outcome, cluster string, req *http.Request) {
 	}
 }
 
-// due reports whether a cause must be logged now.
 func (a *access) due(c cause) bool {
 	now := time.Now()
 	if last, ok := a.logged[c]; ok && now.Sub(last) < logEvery {
@@ -148,7 +144,6 @@ func (a *access) due(c cause) bool {
 	return true
 }
 
-// outcomeOf returns the value of the label outcome for a refusal.
 func outcomeOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:

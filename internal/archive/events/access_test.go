@@ -23,7 +23,6 @@ import (
 
 var check = fatal.If
 
-// guarded returns a receiver that requires tokens, together with its sink and its log.
 func guarded(t *testing.T) (r *events.Receiver, file string, m *memory, log *bytes.Buffer) {
 	t.Helper()
 	file, m, log = filepath.Join(t.TempDir(), "tokens"), &memory{}, new(bytes.Buffer)
@@ -36,8 +35,8 @@ func write(t *testing.T, file, text string) {
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// TestToken checks that a request is filed only if its token is currently in the file, for the same cluster. No token
-// may be valid while the file is missing, empty, invalid or accessible to other users.
+// A request may be filed only if its token is currently in the file, for the same cluster. No token may be valid while
+// the file is missing, empty, invalid or accessible to other users.
 func TestToken(t *testing.T) {
 	const two = "# rotated in November\n\neast one\nwest  three\neast\ttwo\nthe far south four\n"
 	steps := []struct {
@@ -98,8 +97,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that refusals are counted by reason. They must be logged once an hour for each reason and each
-// cluster in the file, even if a sender invents names of clusters.
+// Refusals must be counted by reason. They must be logged once an hour for each reason and each cluster in the file,
+// even if a sender invents names of clusters.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, m, log := guarded(t)
@@ -151,13 +150,11 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// requests returns the number of requests by outcome.
 func requests(t *testing.T, r *events.Receiver) map[string]float64 {
 	t.Helper()
 	return metrics(t, r, "gpuledger_archive_event_requests_total", "outcome")
 }
 
-// TestConfig checks which combinations of flags are valid, and that the program checks the token file when it starts.
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "valid"), "east one\n")
@@ -191,8 +188,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzTokens checks that a token is accepted for a cluster only if a line contains both of them. The test parses the
-// lines with simpler code than the program does.
+// A token may be accepted for a cluster only if a line contains both. The test parses the lines with simpler code than
+// the program does.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"east one", "east one\nwest two\n", "# east one\n", "\n\n east  one \r\n", "one", "a b one"} {
 		f.Add(text, "east", "one")
@@ -219,7 +216,6 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// escape escapes every byte of a string for a URL.
 func escape(text string) string {
 	var out strings.Builder
 	for i := range len(text) {

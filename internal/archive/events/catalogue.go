@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// The label outcome has these values.
+// These are the values of the label outcome.
 const (
 	outcomeFiled        = "filed"
 	outcomeRefused      = "refused"
@@ -43,7 +43,7 @@ func Catalogue() []metric.Metric {
 	return []metric.Metric{eventsMetric, queueMetric, ageMetric, requestsMetric}
 }
 
-// Labels returns every label of the catalogue's metrics.
+// Labels returns every label of these metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
 		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: the token is missing or unknown. `forbidden`: the token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink rejected the event, or the archive stopped before a sink accepted it. The event is in the dead-letter file. `dropped`: the queue of a sink was full, or the event could not be written to the dead-letter file.",
@@ -51,7 +51,6 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts contains the metrics of a receiver.
 type counts struct {
 	events   *prometheus.CounterVec
 	queue    *prometheus.GaugeVec
@@ -72,7 +71,6 @@ func newCounts() counts {
 	return c
 }
 
-// sinkCounts contains the metrics of a sink.
 type sinkCounts struct {
 	filed, rejected, dropped prometheus.Counter
 	queue                    prometheus.Gauge

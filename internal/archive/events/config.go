@@ -12,11 +12,10 @@ import (
 // Config contains the values of the flags.
 type Config struct {
 	Receive bool
-	// TokenFile is the path of the file with the tokens of the clusters. If the path is empty, requests without a token
-	// are accepted.
+	// TokenFile is the file with the tokens of the clusters. If it is empty, requests without a token are accepted.
 	TokenFile string
-	// DeadLetter is the path of the file for events that a sink rejects or that still wait when the program ends.
-	// Without a file, these events are dropped.
+	// DeadLetter is the file for events that a sink rejects or that still wait when the program ends. Without a file,
+	// these events are dropped.
 	DeadLetter string
 	// If Insecure is set, requests from other machines are accepted without credentials.
 	Insecure bool
@@ -48,8 +47,8 @@ func (c *Config) Validate() error {
 	return fmt.Errorf("--events.token-file: %w", err)
 }
 
-// ValidateAddresses returns an error if events could be received from another machine without
-// credentials. certificates is set if the server requires verified certificates of clients.
+// ValidateAddresses returns an error if events could be received from another machine without credentials. certificates
+// is set if the server requires verified certificates of clients.
 func (c *Config) ValidateAddresses(addresses []string, certificates bool) error {
 	if !c.Receive || c.TokenFile != "" || c.Insecure || certificates {
 		return nil

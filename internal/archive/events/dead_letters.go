@@ -16,7 +16,6 @@ import (
 // maxDeadLetters is the maximum size of the dead-letter file, in bytes.
 const maxDeadLetters = 256 << 20
 
-// errNoDeadLetters means that no dead-letter file is configured.
 var errNoDeadLetters = errors.New("no dead-letter file is configured: set --events.dead-letter")
 
 // deadLetters is the file for events that a sink rejects or that still wait when the program ends. Each line is an
@@ -26,7 +25,7 @@ type deadLetters struct {
 	mu   sync.Mutex
 }
 
-// deadLetter is a line of the file. The event has the format of the reconciler, so it can be sent again.
+// The event has the format in which the reconciler sends it, so it can be sent again.
 type deadLetter struct {
 	Time    time.Time       `json:"time"`
 	Sink    string          `json:"sink"`
@@ -35,7 +34,7 @@ type deadLetter struct {
 	Event   json.RawMessage `json:"event"`
 }
 
-// write appends events to the file. When it returns, the lines are on disk.
+// When write returns, the events are on disk.
 func (l *deadLetters) write(sink, cluster string, events []table.Event, reason error) error {
 	if l.path == "" {
 		return errNoDeadLetters
@@ -56,7 +55,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds lines to the file. It adds all of them or none.
+// append adds all lines or none.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxQueue is the maximum total size of the batches that wait for a sink, in bytes.
+	// maxQueue limits the total size of the batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
-	// maxChunk is the maximum number of events that are added to a sink in one call.
+	// maxChunk limits the events that are added to a sink in one call.
 	maxChunk = 5000
 	// minRetry and maxRetry limit the interval between two attempts to use a failed sink.
 	minRetry = 5 * time.Second
@@ -22,13 +22,12 @@ const (
 )
 
 var (
-	// errBehind means that earlier batches still wait for the sink.
 	errBehind = errors.New("earlier events still wait for the sink")
 	// errStopped is the reason in dead letters for events that wait when the program ends.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
-// batch contains the events of a request that are not yet in any sink.
+// batch contains the events of one request.
 type batch struct {
 	cluster string
 	events  []table.Event
@@ -58,7 +57,6 @@ type outlet struct {
 	ended   bool // the program ends, so no batch is queued
 }
 
-// file adds a batch to the sink, unless earlier batches wait.
 func (o *outlet) file(ctx context.Context, b *batch) error {
 	if o.waits() {
 		return errBehind
@@ -66,7 +64,7 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. When the program ends, keep writes the events to the dead-letter file
+// keep queues a batch until the sink works. While the program ends, keep writes the events to the dead-letter file
 // instead.
 func (o *outlet) keep(b *batch) {
 	if !o.enqueue(b) {
@@ -74,7 +72,7 @@ func (o *outlet) keep(b *batch) {
 	}
 }
 
-// enqueue adds a batch to the queue, unless the program ends. If the batch does not fit into the queue, it is dropped.
+// enqueue returns false if the program ends. It drops a batch that does not fit into the queue.
 func (o *outlet) enqueue(b *batch) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +150,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// drain files the batches that wait. It returns false if the context ended before all batches were filed.
+// drain returns false if the context ended before all batches were filed.
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {
@@ -185,7 +183,7 @@ func (o *outlet) last(ctx context.Context) {
 	o.close()
 }
 
-// end writes the waiting events to the dead-letter file. Events that arrive later are written to this file, too.
+// end writes the waiting events, and all later events, to the dead-letter file.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true
@@ -204,7 +202,7 @@ func (o *outlet) end() {
 }
 
 // append adds the events of a batch to the sink, and removes them from the batch. If the sink rejects the batch, append
-// halves it repeatedly until it finds the rejected event. It writes this event to the dead-letter file.
+// halves it repeatedly until it finds the rejected event, and writes this event to the dead-letter file.
 func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
@@ -233,7 +231,6 @@ func (o *outlet) append(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// works counts filed events. After a failure, it logs that the sink works again.
 func (o *outlet) works(n int) {
 	o.counts.filed.Add(float64(n))
 	if o.logged != "" {
@@ -252,7 +249,7 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject writes events to the dead-letter file and counts them. Events that cannot be written are dropped.
+// reject drops events that it cannot write to the dead-letter file.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
@@ -263,7 +260,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// try adds the rows of events to the sink. Each attempt has its own rows, because the sink may change them.
+// Each attempt has its own rows, because the sink may change them.
 func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
 		rows := table.EventRows(t, cluster, events)

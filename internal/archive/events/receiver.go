@@ -23,18 +23,16 @@ const (
 	// sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// At shutdown, farewell is the timeout for the last request, and lastTry is the timeout for filing the waiting
-	// batches.
+	// At shutdown, farewell limits the last request, and lastTry limits the time to file the waiting batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
-	// retryAfter is the time after which a sender tries again, in seconds.
+	// retryAfter is the value of the header Retry-After, in seconds.
 	retryAfter = "5"
 )
 
 // Sink stores events.
 type Sink interface {
-	// Append adds rows to one of the tables in [table.Appended]. It skips a row if the key of the
-	// row is already filed.
+	// Append adds rows to one of the tables in [table.Appended]. It skips rows whose keys are already in the table.
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 	Close() error
 }
@@ -51,7 +49,7 @@ type Receiver struct {
 	counts  counts
 	turn    chan struct{} // admits one request at a time
 	outlets []*outlet
-	// stopping cancels the filing of the last request.
+	// stopping ends when the last request must be cancelled.
 	stopping context.Context
 	stop     context.CancelFunc
 
@@ -75,8 +73,8 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat asks every cluster to send its state again. It is called at the start, because the queues of the last run were
-// lost. It is also called after events were dropped.
+// repeat makes the receiver request the state of every cluster again. It is called at the start, because the queues of
+// the last run were lost, and after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +91,6 @@ func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	}
 }
 
-// refusal is an error for a request that is not accepted. It contains the HTTP status.
 type refusal struct {
 	error
 	status int
@@ -158,7 +155,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file files events in all sinks at the same time. It queues events for sinks that fail. It returns an error only if no
+// file files events in all sinks at the same time, and queues them for sinks that fail. It returns an error only if no
 // sink filed the events.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
@@ -214,7 +211,7 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is being filed. Then it blocks further requests. It returns false if this takes too
+// takesTurn waits until no request is being filed, and then blocks further requests. It returns false if this takes too
 // long.
 func (r *Receiver) takesTurn() bool {
 	select {

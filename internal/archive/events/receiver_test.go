@@ -32,7 +32,6 @@ const (
 	target   = event.Path + "?cluster=east"
 )
 
-// memory is a sink that records the ids of its rows.
 type memory struct {
 	mu             sync.Mutex
 	opened, closed int
@@ -40,14 +39,12 @@ type memory struct {
 	rows           map[string][]string // ids by table
 }
 
-// fail sets the error that the sink returns, or nil.
 func (m *memory) fail(fault error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fault = fault
 }
 
-// filed returns the rows that the sink contains.
 func (m *memory) filed() map[string][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +115,6 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestReceive checks which requests are filed, and with which status all others are refused.
 func TestReceive(t *testing.T) {
 	zipped := []string{"Content-Encoding", "gzip"}
 	both := compress(t, strings.NewReader(phase+snapshot))
@@ -168,8 +164,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestSinkFails checks that a request fails if the only sink fails, that the sink is then opened again, and that equal
-// failures are logged once.
+// A request must fail if the only sink fails. The sink is then opened again, and equal failures are logged once.
 func TestSinkFails(t *testing.T) {
 	m, log := &memory{}, new(bytes.Buffer)
 	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -206,8 +201,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a failing sink does not delay another sink. It also checks that the failing sink
-// contains all events in order soon after it works again, and the age of the first event that waits for each sink.
+// A failing sink must not delay another sink. Soon after it works again, it must contain all events in order. The
+// metric for the age of the first waiting event is checked for each sink.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -246,7 +241,7 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that a sink that does not respond delays only one request and no other sink.
+// A sink that does not respond must delay only one request and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -273,8 +268,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that events are dropped and counted if a queue is full. Each cluster's state must be requested
-// once at the start, and again when the sink has filed the waiting events.
+// If a queue is full, events must be dropped and counted. Each cluster's state must be requested once at the start, and
+// again when the sink has filed the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -320,7 +315,7 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	return all
 }
 
-// metrics returns the values of a metric. The key of a value consists of the values of some labels, separated by
+// metrics returns the values of a metric. The key of a value consists of the values of the labels in by, separated by
 // slashes.
 func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[string]float64 {
 	t.Helper()

@@ -48,7 +48,6 @@ func (p *picky) destination(name string) events.Destination {
 	return d
 }
 
-// phases returns events with consecutive ids.
 func phases(from, until int) string {
 	var text strings.Builder
 	for i := from; i < until; i++ {
@@ -57,7 +56,7 @@ func phases(from, until int) string {
 	return text.String()
 }
 
-// deadLetters returns the lines in a dead-letter file as "sink cluster id reason".
+// Each element of deadLetters is "sink cluster id reason".
 func deadLetters(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -84,8 +83,8 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestRejected checks that each event that a sink rejects is in the dead-letter file with the reason. Rejected events
-// must not delay other events of the same request or later requests, even if earlier events wait.
+// Each event that a sink rejects must be in the dead-letter file, with the reason. Rejected events must not delay other
+// events of the same request or later requests, even if earlier events wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestNoDeadLetters checks that rejected events that cannot be written to a file are counted as dropped and logged.
+// Rejected events that cannot be written to a file must be counted as dropped and logged.
 func TestNoDeadLetters(t *testing.T) {
 	full := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(full, nil, 0o600))
@@ -144,8 +143,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, they must be
-// filed. Otherwise, they must be written to the dead-letter file, counted and logged.
+// Events wait for a sink when the program ends. If the sink works again, they must be filed. Otherwise they must be
+// written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,8 +186,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLargeBody checks, over a real connection, that the sender of a request that is too large receives the status and
-// can use the connection again.
+// TestLargeBody uses a real connection. The sender of a request that is too large must receive the status, and must be
+// able to use the connection again.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))
@@ -208,7 +207,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestMemory checks how much memory a small request with 250,000 events needs, and how much the largest accepted
+// TestMemory limits the memory for a small request with 250,000 events, and the memory for the largest accepted
 // request.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ events, status, limit int }{{250_000, 413, 160 << 20}, {20_000, 200, 256 << 20}} {
@@ -229,8 +228,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that the response to any body has a status that senders can handle, and that the times and lengths
-// in filed rows are within the limits.
+// The response to any body must have a status that senders can handle. The times and lengths in filed rows must be
+// within the limits.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)
 	f.Add([]byte(phase), true)
@@ -249,7 +248,6 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// bounds is a sink that checks its rows.
 type bounds struct {
 	t    *testing.T
 	now  time.Time

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// maxBody limits the body of a request, and maxText limits the uncompressed text, both in bytes. maxEvents limits the
-	// number of lines. A request from the reconciler contains at most a megabyte, or a single longer line.
+	// maxBody limits the body of a request, and maxText limits the uncompressed text, both in bytes. maxEvents limits
+	// the number of lines. A request from the reconciler contains at most a megabyte, or a single longer line.
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000
-	// maxRest limits how much of a body is read before the request is refused. The sender reads the response only when
-	// it has sent the body. If more than maxRest bytes are left, the connection is closed.
+	// maxRest limits the bytes of a body that are read before the request is refused, because the sender reads the
+	// response only when it has sent the body. If more bytes are left, the connection is closed.
 	maxRest = 64 << 20
 )
 
-// body is the body of a request. It records the error that ended reading.
+// body records the error that ended the reading of a request's body.
 type body struct {
 	io.Reader
 	read int64
@@ -46,7 +46,7 @@ var (
 	errManyEvents = fmt.Errorf("the request has more than %d events", maxEvents)
 )
 
-// read returns the events in the body of a request and the size of their text in bytes.
+// size is the size of the uncompressed text in bytes.
 func read(req *http.Request) (size int, events []event.Event, err error) {
 	in := &body{Reader: req.Body}
 	size, events, err = decode(in, req.Header.Get("Content-Encoding"))
@@ -62,7 +62,7 @@ func read(req *http.Request) (size int, events []event.Event, err error) {
 	return 0, nil, &refusal{err, http.StatusBadRequest}
 }
 
-// decode returns the events in a body. It returns an error about the content, or the error that ended reading the body.
+// decode returns an error about the content, or the error that ended reading the body.
 func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
 	switch encoding {
 	case "", "identity":
