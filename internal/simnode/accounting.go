@@ -7,15 +7,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples that were taken
-// while the process existed, and adds up the samples that name the process. The visible values are updated once a
-// second.
+// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples while the
+// process existed, and adds up the samples that name the process.
 type accounting struct {
 	kept  []sums
-	shown []sums // values at the last update
+	shown []sums // updated once a second
 }
 
-// sums contains the account of one process.
 type sums struct {
 	id         gpu.ProcessID
 	samples    int
@@ -23,14 +21,14 @@ type sums struct {
 	last       time.Duration // time since the start at which the process was last present
 }
 
-// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept after its
-// process has ended. A real driver does not limit this time. It limits the number of accounts instead.
+// A real driver does not limit the time for which it keeps the account of an ended process. It limits the number of
+// accounts instead.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute
 )
 
-// record adds the samples of a step to the accounts of the loads in this step. until is the end of the step.
+// record adds the samples of the step that ends at until.
 func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	for _, l := range loads {
 		k := a.sumsOf(l.process.id)
@@ -49,7 +47,6 @@ func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	}
 }
 
-// sumsOf returns the account of a process. It creates the account if there is none.
 func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	i := slices.IndexFunc(a.kept, func(k sums) bool { return k.id == id })
 	if i < 0 {
@@ -58,8 +55,7 @@ func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	return &a.kept[i]
 }
 
-// writeAccounts adds the accounts that the driver reports for a board. The start time of a process is in hundredths of
-// a second since boot.
+// The start time of a process is in hundredths of a second since boot.
 func writeAccounts(r *record, w *world, b *board) {
 	boot := w.start.Wall.Add(-w.start.Boot)
 	for _, k := range b.accounts.shown {

@@ -3,8 +3,7 @@ package simnode
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // Activity describes the activity of one process on a GPU or on an instance during one step. It is exact, whereas the
-// driver reports only samples. For each replica or instance that a container holds, there is also an Activity without a
-// process.
+// driver reports only samples. Each replica or instance that a container holds also has an Activity without a process.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
@@ -15,8 +14,7 @@ type Activity struct {
 	Holds bool
 }
 
-// activity returns an entry for each context on a GPU in the last step, even if the context is idle, and an entry for
-// each allocation.
+// activity also returns an entry for each idle context, and for each allocation.
 func (w *world) activity() []Activity {
 	var out []Activity
 	holders := w.holders()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestWatch checks that Watch reports every step. In the scenario timeslice, two pods hold the GPU. So the energy of
-// each container must be half of the floor, plus the power of its process times the activity of the process.
+// In the scenario timeslice, two pods hold the GPU. So the energy of each container must be half of the floor, plus the
+// power of its process times the activity of the process.
 func TestWatch(t *testing.T) {
 	n := open(t, "timeslice")
 	var rows simnode.History

@@ -9,29 +9,25 @@ import (
 	"time"
 )
 
-// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. The UUID of an AMD GPU in a
-// scenario is the driver's unique_id with 16 hex digits, and its MIG instances are compute partitions.
+// AMD contains the properties that amdgpu exposes in files. In a scenario, the UUID of an AMD GPU is the driver's
+// unique_id with 16 hex digits, and its MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // PCI device id and class, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
 	Metrics string
 	Units   int // compute units
-	// Dies is the number of compute dies (XCC) into which the GPU can be divided. Dies is 1 if the GPU cannot be
-	// divided.
+	// Dies is the number of compute dies (XCC) into which the GPU can be divided, or 1 if it cannot be divided.
 	Dies int
-	// Hive is the id of the GPU's XGMI hive, as 16 hex digits. It is empty for a GPU that is not in
-	// a hive.
+	// Hive is the id of the GPU's XGMI hive, as 16 hex digits, or empty.
 	Hive string
 	// MemoryErrors is the interval between correctable memory errors, or 0 if there are no errors.
 	MemoryErrors time.Duration
 }
 
-// hasAMD reports whether the machine has an AMD GPU.
 func (sc *Scenario) hasAMD() bool {
 	return slices.ContainsFunc(sc.GPUs, func(g GPU) bool { return g.AMD != nil })
 }
 
-// hasGraphics reports whether a process uses an AMD GPU for graphics.
 func (sc *Scenario) hasGraphics() bool {
 	isGraphics := func(w Work) bool { return w.Context == Graphics && sc.GPUs[w.GPU].AMD != nil }
 	inProcess := func(p Process) bool { return slices.ContainsFunc(p.Work, isGraphics) }
@@ -39,7 +35,6 @@ func (sc *Scenario) hasGraphics() bool {
 	return slices.ContainsFunc(sc.Pods, func(p Pod) bool { return slices.ContainsFunc(p.Containers, inContainer) })
 }
 
-// mode returns the GPU's compute partition mode.
 func (g *GPU) mode() string {
 	if g.MIG == nil {
 		return "SPX"
@@ -47,8 +42,7 @@ func (g *GPU) mode() string {
 	return g.MIG.Instances[0].Profile
 }
 
-// amdResource returns the extended resource under which AMD's device plugin offers a GPU if resource_naming_strategy is
-// mixed.
+// amdResource returns the extended resource of a GPU in AMD's device plugin with resource_naming_strategy mixed.
 func (g *GPU) amdResource() string {
 	if g.AMD.Dies == 1 {
 		return "amd.com/gpu"
@@ -56,7 +50,7 @@ func (g *GPU) amdResource() string {
 	return "amd.com/" + strings.ToLower(g.mode()) + "_nps1"
 }
 
-// drmDevice is a device of the kernel's graphics subsystem. The device has two device nodes.
+// A drmDevice is a device of the kernel's graphics subsystem, with two device nodes.
 type drmDevice struct {
 	card, minor int
 	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a platform device for each
@@ -64,8 +58,7 @@ type drmDevice struct {
 	name string
 }
 
-// drmDevices returns the devices of a GPU. The numbers begin at card1, because card0 belongs to the
-// management controller.
+// The numbers begin at card1, because card0 belongs to the management controller.
 func (sc *Scenario) drmDevices(position int) []drmDevice {
 	next, platform := 0, 0
 	for i := range sc.GPUs[:position] {
@@ -91,8 +84,8 @@ func (g *GPU) kfdID(part int) string {
 	return strconv.FormatUint(id+1, 10)
 }
 
-// occupy chooses at random which process runs on each part of the board at the end of a step. The waves of this process
-// occupy all compute units of the part.
+// occupy chooses at random which process runs on each part of the board at the end of a step. This process
+// occupies all compute units of the part.
 func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
 	b.running = make([]uint32, b.partCount())
 	for part := range b.running {
@@ -117,8 +110,8 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorFiles returns the files with the error counts and the file with the retired pages, by path. elapsed is the time
-// since the load of the driver.
+// errorFiles returns the files with the error counts and the retired pages, by path. elapsed is the time since the load
+// of the driver.
 func (b *board) errorFiles(elapsed time.Duration) map[string]string {
 	corrected := b.sinceLoad(DRAMCorrectable)
 	if b.AMD.MemoryErrors > 0 {

@@ -17,18 +17,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// sysFile returns the content of a file below the node's /sys.
 func sysFile(t *testing.T, n *simnode.Node, path ...string) string {
 	t.Helper()
 	return strings.TrimSuffix(content(t, n, filepath.Join("sys", filepath.Join(path...))), "\n")
 }
 
-// ofGPU returns the path, below /sys, of a file in an AMD GPU's folder.
 func ofGPU(g *simnode.GPU, file string) string {
 	return filepath.Join("bus/pci/devices", strings.ToLower(strings.TrimPrefix(g.Bus, "0000")), file)
 }
 
-// amdGPUs calls do for each AMD GPU in a scenario.
 func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -47,8 +44,7 @@ func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	}
 }
 
-// TestGPUMetrics decodes gpu_metrics according to the kernel's layouts and compares the values with
-// the truth.
+// TestGPUMetrics decodes gpu_metrics according to the kernel's layouts and compares the values with the truth.
 func TestGPUMetrics(t *testing.T) {
 	for _, tt := range []struct {
 		scenario                    string
@@ -86,7 +82,6 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestPartitionActivity checks the activity sum of a divided GPU and the activity sums of its partitions.
 func TestPartitionActivity(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 2*time.Second, time.Second)
@@ -112,7 +107,6 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestErrorCounts checks the error counts of the GPU that has errors.
 func TestErrorCounts(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 9*time.Second, time.Second)
@@ -134,8 +128,7 @@ func TestErrorCounts(t *testing.T) {
 	}
 }
 
-// TestCards checks the links between a GPU's card, its PCI device, its driver and the devices of
-// its parts.
+// TestCards checks the links between a GPU's card, its PCI device, its driver and the devices of its parts.
 func TestCards(t *testing.T) {
 	n := open(t, "mi300x")
 	sys := filepath.Join(n.Dir(), "sys")
@@ -164,7 +157,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// kfdProcesses returns the names of the files in which amdkfd describes each process on each node.
+// The result contains the names of the files in which amdkfd describes each process, by PID and node.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -187,8 +180,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd lists exactly the processes in the truth, with the topology nodes that each process uses,
-// and a monitoring program without queues.
+// amdkfd must list exactly the processes in the truth, with the topology nodes that each process uses, and a monitoring
+// program without queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)
@@ -241,8 +234,8 @@ func TestKFD(t *testing.T) {
 	}
 }
 
-// TestOccupancy checks that processes occupy all compute units of their GPU or partition for part of
-// the time, and that two processes never occupy the same GPU or partition at the same time.
+// Processes must occupy all compute units of their GPU or partition for part of the time. Two processes must never
+// occupy the same GPU or partition at the same time.
 func TestOccupancy(t *testing.T) {
 	n := open(t, "mi300x")
 	seen := make(map[string]map[string]int) // number of steps by node and compute units
@@ -288,7 +281,7 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// TestProcessOfKFDEnds checks that amdkfd no longer lists a process after its pod has ended.
+// amdkfd must no longer list a process after its pod has ended.
 func TestProcessOfKFDEnds(t *testing.T) {
 	sc, err := simnode.Lookup("mixed")
 	if err != nil {
@@ -309,7 +302,6 @@ func TestProcessOfKFDEnds(t *testing.T) {
 	}
 }
 
-// TestDevicesOfAMD checks the ids and resources of AMD's device plugin.
 func TestDevicesOfAMD(t *testing.T) {
 	held := devices(t, open(t, "mi300x"))
 	want := map[string][]string{
@@ -327,8 +319,7 @@ func TestDevicesOfAMD(t *testing.T) {
 	}
 }
 
-// TestHungFile checks that a reader of a hanging file waits until the fault is cleared, and that
-// the file can be read afterwards.
+// A reader of a hanging file must wait until the fault is cleared. After that, the file must be readable.
 func TestHungFile(t *testing.T) {
 	n := open(t, "mixed")
 	sc, err := simnode.Lookup("mixed")
@@ -360,7 +351,6 @@ func TestHungFile(t *testing.T) {
 	}
 }
 
-// TestFaultyFile checks the faults that remove a file or set all bits of its content.
 func TestFaultyFile(t *testing.T) {
 	n := open(t, "mixed")
 	err := n.SetFaults(
@@ -387,7 +377,7 @@ func TestFaultyFile(t *testing.T) {
 	})
 }
 
-// TestAMDRefuses checks that Open rejects scenarios that the model cannot represent.
+// Open must reject scenarios that the model cannot represent.
 func TestAMDRefuses(t *testing.T) {
 	sc, err := simnode.Lookup("mixed")
 	if err != nil {

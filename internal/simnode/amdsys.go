@@ -12,7 +12,7 @@ import (
 // kfdRoot is the path of amdkfd's directory below /sys.
 const kfdRoot = "devices/virtual/kfd/kfd"
 
-// writeAMD adds the constant files of amdgpu and amdkfd, if the machine has AMD GPUs.
+// writeAMD writes only the constant files of amdgpu and amdkfd.
 func writeAMD(dir string, sc *Scenario) error {
 	if !sc.hasAMD() {
 		return nil
@@ -44,7 +44,6 @@ func writeAMD(dir string, sc *Scenario) error {
 	return link(dir, "class/kfd/kfd", kfdRoot)
 }
 
-// writeAMDGPU adds the files and links of a GPU, and the devices of its parts.
 func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	g := &sc.GPUs[position]
 	address := sysfsAddress(g.Bus)
@@ -80,7 +79,7 @@ func writeDRM(dir, folder string, nodes ...string) error {
 	return nil
 }
 
-// amdIdentity returns the files of a GPU that never change, by path below its folder.
+// amdIdentity returns the constant files of a GPU, by path below its folder.
 func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
@@ -112,8 +111,7 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 	return files
 }
 
-// linkSpeed returns the speed of the PCIe link. It is generation 5 on an MI300, and generation 4
-// otherwise.
+// The link has generation 5 on an MI300, and generation 4 otherwise.
 func (a *AMD) linkSpeed() string {
 	if a.Metrics == "1.3" {
 		return "16.0 GT/s PCIe"
@@ -150,7 +148,7 @@ func amdState(w *world, position int) map[string][]byte {
 
 type kfdNode struct{ id, properties string }
 
-// kfdNodes returns the nodes of a GPU, one for each part.
+// There is one node for each part of the GPU.
 func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	g := &sc.GPUs[position]
 	var domain, bus int
@@ -167,7 +165,7 @@ func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	return nodes
 }
 
-// decimal converts a hexadecimal number to a decimal number. It returns 0 for an empty string.
+// decimal returns 0 for an empty string.
 func decimal(hex string) string {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(hex, "0x"), 16, 64)
 	return strconv.FormatUint(n, 10)

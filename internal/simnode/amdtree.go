@@ -13,8 +13,8 @@ import (
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that hang, which are FIFOs. written contains the content of all other files,
-	// by path.
+	// hung contains the paths of FIFOs, which replace the files that hang. written contains the content of all other
+	// files, by path.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -27,8 +27,8 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world to the files. If a fault is for an AMD GPU, its Call is the name of a file
-// in the GPU's directory. The fault makes the file hang, removes the file, or sets all bits of its content.
+// If a fault is for an AMD GPU, its Call is the name of a file in the GPU's directory. The fault makes the file hang,
+// removes it, or sets all bits of its content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {
@@ -49,7 +49,7 @@ func (t *amdTree) update(w *world, faults []Fault) error {
 	return t.kfd.update(w)
 }
 
-// set replaces a file, or injects a fault. A file that hangs is a FIFO, so its readers wait.
+// A file that hangs is a FIFO, so its readers wait.
 func (t *amdTree) set(path string, content []byte, fault string) error {
 	switch {
 	case fault == "hang" && t.hung[path]:

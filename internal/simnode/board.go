@@ -7,12 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// step is the time step of the model. Real GPUs update their energy counters at about this interval. If a process
-// that adds one watt is one percent busy for one step, it uses exactly one millijoule. Therefore the model needs no
-// fractions.
+// step is the time step of the model. Real GPUs update their energy counters at about this interval. A process that
+// adds one watt and is one percent busy for one step uses exactly one millijoule, so the model needs no fractions.
 const step = 100 * time.Millisecond
 
-// The truth keeps an account for this number of steps after the account's last step.
+// retention is the number of steps for which the truth keeps an account after its last use.
 const retention = int64(time.Minute / step)
 
 type board struct {
@@ -23,20 +22,18 @@ type board struct {
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
-	// base is the value of the counter at the last load of the driver. loadedAt is the value of energy at that time.
+	// base is the value of the counter at the last load of the driver, and loadedAt the value of energy at that time.
 	base, loadedAt gpu.Millijoules
 
-	// busyTime contains the busy time of each instance, by position. It has one element if the
-	// board has no instances.
+	// busyTime contains the busy time of each instance, by position, or of the whole board if it has no instances.
 	busyTime []time.Duration
-	// running contains the PID of the process that runs on each instance of an AMD GPU at the end of the step, or 0 if
-	// the instance is idle.
+	// running contains the PID of the process on each instance of an AMD GPU at the end of the step, or 0 if the
+	// instance is idle.
 	running []uint32
 
-	// throttled contains the throttled time of the GPU, by cause.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions; it is nil for a GPU without defects. healthAtLoad contains the conditions at the
+	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad contains the conditions at the
 	// last load of the driver.
 	health, healthAtLoad map[Condition]int64
 
@@ -49,14 +46,13 @@ type board struct {
 	accounts accounting
 }
 
-// account contains what a process has used of a board. If the process ID is zero, it is the account of a container.
+// account contains what a process has used of a board, or a container if the process ID is zero.
 type account struct {
 	ProcessTruth
 	last int64 // last step in which it used or held the board
 	held int64 // number of steps in which it held an instance
 }
 
-// load describes what a process does on a board during a step.
 type load struct {
 	process  *process
 	instance int // position in the board's instances
@@ -71,7 +67,7 @@ type holder struct {
 	instance int
 }
 
-// part describes a MIG instance, or the whole board if the board is not divided: its slices, holders and loads.
+// A part is a MIG instance, the free slices, or the whole board if it is not divided.
 type part struct {
 	slices  int
 	holders []holder
@@ -81,8 +77,7 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step. It charges the energy of each load to the load, and the floor to the parts in
-// proportion to their slices.
+// draw adds the energy of one step. It divides the floor over the parts by slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -107,7 +102,6 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// addBusyTime adds the busy time in one step, for each instance or for the whole board.
 func (b *board) addBusyTime(loads []load) {
 	percent := make([]int, b.partCount())
 	for _, l := range loads {
@@ -118,8 +112,8 @@ func (b *board) addBusyTime(loads []load) {
 	}
 }
 
-// chargeFloor charges a share of the floor to the containers that hold a part. If there are none, it charges the share
-// to the loads on the part. If there are no loads either, it charges the share to idle.
+// chargeFloor charges a share of the floor to the containers that hold a part, or else to the loads on the part, or
+// else to idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
@@ -137,8 +131,7 @@ func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	}
 }
 
-// parts returns the parts of a board at the given time. For a divided board, the last part contains
-// the free slices.
+// For a divided board, the last part contains the free slices.
 func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	if b.MIG == nil {
 		return []part{{1, holders, loads}}
@@ -163,16 +156,13 @@ func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	return append(parts, part{slices: free})
 }
 
-// charge adds energy to a process. If the process is in a container, it also adds the energy to the
-// container.
 func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 	b.energy += e
 	b.containers.add(now, ProcessTruth{Owner: p.owner, Energy: e})
 	b.processes.add(now, ProcessTruth{ProcessID: p.id, Command: p.comm, Owner: p.owner, Energy: e})
 }
 
-// chargeHolder charges a share of the floor to a container. It divides the share equally among the
-// container's processes on the board.
+// chargeHolder divides the share equally among the container's processes on the board.
 func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoules) {
 	var own []*process
 	for _, l := range loads {
@@ -189,11 +179,10 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 }
 
-// tally contains the accounts of the containers or of the processes on a board, in the order in which they were
-// created.
+// tally contains the accounts of the containers or of the processes on a board, in the order of their creation.
 type tally struct {
 	list []*account
-	// byKey is an index of the accounts. The scenario storm has a thousand of them.
+	// byKey is an index of list. The scenario storm has a thousand accounts.
 	byKey map[accountKey]*account
 }
 
@@ -202,8 +191,7 @@ type accountKey struct {
 	container gpu.Owner
 }
 
-// add adds energy to the account with the same key. It creates the account if there is none. In a tally of containers,
-// it ignores processes of the host, which are in no container.
+// In a tally of containers, add ignores processes of the host, which have an empty key.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
@@ -222,7 +210,6 @@ func (t *tally) add(now int64, e ProcessTruth) {
 	a.last = now
 }
 
-// retire drops the accounts that were last used before the given step.
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
@@ -232,8 +219,8 @@ func (b *board) retire(before int64) {
 	})
 }
 
-// hold adds a step to the held time of each container that holds an instance. For a container that holds several
-// replicas of the instance, hold adds the step only once. Each of the containers must already have an account.
+// hold adds a step to the held time of each container. A container that holds several replicas of an instance counts
+// once. Each container must already have an account.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {
@@ -253,7 +240,6 @@ func (t *tally) retire(before int64, drop func(*account)) {
 	})
 }
 
-// truth returns the board's part of a row of the truth.
 func (b *board) truth() GPUTruth {
 	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Peak: int64(b.peak), Idle: b.idle, Retired: b.retired, Health: b.conditions()}
 	for _, a := range b.containers.list {
@@ -265,7 +251,6 @@ func (b *board) truth() GPUTruth {
 	return t
 }
 
-// split divides an amount into n nearly equal parts. The parts add up to the amount.
 func split(e gpu.Millijoules, n int) []gpu.Millijoules {
 	parts := make([]gpu.Millijoules, n)
 	for i := range parts {

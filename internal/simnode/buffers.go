@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// The driver keeps samples in buffers (nvmlDeviceGetSamples). It takes a power sample at the interval powerEvery and
-// keeps the last powerBuffer samples. It takes a utilisation sample each time it takes a sample for the ring, and keeps
-// the last busyBuffer samples.
+// The driver keeps samples in buffers (nvmlDeviceGetSamples): the last powerBuffer power samples, taken at the interval
+// powerEvery, and the last busyBuffer utilisation samples, taken with the samples for the ring.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
 	busyBuffer  = 99
 )
 
-// A point is a sample in a buffer. The value is in mW for power samples, and in percent for
-// utilisation samples.
+// A point is a sample in a buffer: a power in mW, or a utilisation in percent.
 type point struct {
 	at    time.Duration // time since the start
 	value int
@@ -23,12 +21,12 @@ type point struct {
 
 type buffers struct {
 	random *rand.Rand
-	// watts and percents contain the samples, oldest first.
+	// The samples are sorted from oldest to newest.
 	watts, percents []point
-	// means contains the mean power of each step in the last second and of this step, in mW.
+	// means contains the mean power of each step in the last second, in mW.
 	means []int
-	// worked is the total busy time up to this step. since is the total busy time up to the last utilisation
-	// sample, which was taken at sampledAt.
+	// worked is the total busy time up to this step. since is the total busy time up to the last utilisation sample,
+	// which was taken at sampledAt.
 	worked, since, sampledAt time.Duration
 }
 
@@ -58,9 +56,8 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the mean power over a period, in mW. The argument over is the length of the period, and moment
-// is its end, which is in this step. If the period is shorter than a step, the result is the floor plus the power
-// of the load that runs at that moment.
+// averaged returns the mean power in mW over a period of length over, which ends at moment in this step. If the period
+// is shorter than a step, the result is the floor plus the power of the load that runs at that moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)
@@ -81,5 +78,4 @@ func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	return sum / int((over-left)/time.Millisecond)
 }
 
-// lastOf returns the last n values of a list, or the whole list if it is shorter.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

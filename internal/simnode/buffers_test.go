@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestBuffers checks the driver's sample buffers. The GPU draws 70 W in one half of every second
-// and 470 W in the other half. If the driver reports momentary power, half of the samples must be
-// high. If it averages power over a second, every sample must equal the mean power. If it averages
-// power over 100 ms, the power must rise and fall within 100 ms.
+// The GPU draws 70 W in one half of every second and 470 W in the other half. If the driver reports momentary power,
+// half of the samples must be high. If it averages power over a second, every sample must equal the mean power. If it
+// averages over 100 ms, the power must rise and fall within 100 ms.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		over      time.Duration
@@ -37,9 +36,8 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 power samples. The given number of these samples must be between the
-// values low and high. All other samples must be near one of the two values. According to the utilisation samples,
-// the GPU must have been busy for half of the time.
+// checkBuffers checks the 120 power samples of a GPU. As many as between must lie between low and high, and all others
+// near one of these values. According to the utilisation samples, the GPU must have been busy for half of the time.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

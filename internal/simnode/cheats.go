@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// cheats returns a machine on which tenants use tricks to be charged for less than they use.
 func cheats() Scenario {
 	cheating, _, _ := Cheats()
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries a different trick on each GPU to be charged less. It also returns a
-// machine with the same work without the tricks, and the names of the tricks in the order of the GPUs.
+// Cheats returns a machine on which a tenant tries a different trick on each GPU to be charged less, a machine with the
+// same work without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats]. In this variant, users of the host try to have their work charged to other
-// owners. The cgroups of these users have the same names as a pod's cgroups.
+// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. Their
+// cgroups have the same names as a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
@@ -29,7 +28,6 @@ func FleetingCheats() (cheating, honest Scenario, names []string) {
 	return playing("fleeting-cheats", fleetingTricks)
 }
 
-// playing returns the machines of [Cheats] for a list of tricks.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
 	cheating.Description = "8 H100; on each GPU a tenant tries a different trick to pay for less than it uses"
@@ -49,13 +47,12 @@ func playing(name string, tricks []trick) (cheating, honest Scenario, names []st
 	return cheating, honest, names
 }
 
-// A trick is a way for a tenant or user to change charges. The cheating pods are in the namespace
-// mallory, and the neighbours are in team-a.
+// The cheating pods are in the namespace mallory, and the neighbours are in team-a.
 type trick struct {
 	name string
 	// exclusive is set if the GPU is not shared by time-slicing.
 	exclusive bool
-	// play adds the trick's pods to a scenario, with or without the trick.
+	// play adds the trick's pods to a scenario. The trick is used only if cheating is set.
 	play func(gpu int, sc *Scenario, cheating bool)
 }
 
@@ -125,8 +122,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which the cgroup of a process on the host has the name of a pod's cgroup. This
-// cgroup is below the given cgroup, which belongs to the service or user of the process.
+// namedAsPod returns a trick in which a process on the host creates a cgroup with the name of a pod's cgroup, below the
+// given cgroup of its service or user.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -139,7 +136,7 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// hostTricks contains a trick for each place where a user other than root can create cgroups with arbitrary names.
+// Each of the hostTricks uses a place where a user other than root can create cgroups with arbitrary names.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
 	namedAsPod("an LXC container", "/lxc.payload.mallory/system.slice"),
@@ -149,7 +146,7 @@ var hostTricks = []trick{
 	namedAsPod("an OpenPBS job", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
-// fleetingTricks contains ways to share a GPU with processes that run for 300 ms.
+// The fleetingTricks share a GPU with processes that run for 300 ms.
 var fleetingTricks = []trick{
 	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
 		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))
@@ -173,7 +170,6 @@ var fleetingTricks = []trick{
 	}},
 }
 
-// fleeting limits the lifetime of the pod's processes to 300 ms if cheating is set.
 func fleeting(p Pod, cheating bool) Pod {
 	for i := range p.Containers[0].Processes {
 		if cheating {
@@ -183,27 +179,24 @@ func fleeting(p Pod, cheating bool) Pod {
 	return p
 }
 
-// mpsServer is the name of nvidia-cuda-mps-server, truncated as the kernel truncates it.
+// mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel.
 const mpsServer = "nvidia-cuda-mps"
 
-// worker returns a pod of the cheating tenant that holds a GPU and works on it.
 func worker(name string, g int) Pod {
 	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
 	p.Namespace = "mallory"
 	return p
 }
 
-// neighbour returns a pod of another tenant that works on the same GPU.
 func neighbour(g int) Pod {
 	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
 }
 
-// idler returns a process that has an idle context on a GPU.
 func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods to the scenario. Pods on a GPU that is not shared hold part 0 of the GPU.
+// Pods on a GPU that is not shared hold part 0 of the GPU.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -217,7 +210,6 @@ func (sc *Scenario) addPods(pods ...Pod) {
 	}
 }
 
-// cgroupOf returns the cgroup of the first container of a pod.
 func (sc *Scenario) cgroupOf(p Pod) string {
 	uid := uuid(sc.Name, p.Namespace, p.Name)
 	return cgroupPath(p.QoS, uid, hexID(uid, p.Containers[0].Name))

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestCheatsAreVisible checks that the exporter can see the effects of the tricks in the scenario.
+// The exporter must be able to see the effects of the tricks.
 func TestCheatsAreVisible(t *testing.T) {
 	n := open(t, "cheats")
 	pids := make(map[string]bool)
@@ -46,7 +46,7 @@ func TestCheatsAreVisible(t *testing.T) {
 	}
 }
 
-// TestHonestTwin checks that the tricks do not change the work.
+// The tricks must not change the work.
 func TestHonestTwin(t *testing.T) {
 	cheating, honest, names := simnode.Cheats()
 	if len(names) != len(cheating.GPUs) {

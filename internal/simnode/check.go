@@ -66,8 +66,8 @@ type busyTime struct {
 	percent int
 }
 
-// most returns the maximum total activity on a device in percent. It checks only the beginnings of spans, because the
-// total rises only there.
+// most returns the maximum total activity on a device in percent. The total rises only at the beginnings of spans, so
+// most checks only these.
 func (b busyTimes) most(d Device) (most int) {
 	for _, begins := range b[d] {
 		sum := 0
@@ -81,8 +81,8 @@ func (b busyTimes) most(d Device) (most int) {
 	return most
 }
 
-// checkProcess checks a process that exists during a span. It adds the maximum activity of the process on each GPU or
-// instance to busy.
+// checkProcess checks a process that exists during a span, and adds its maximum activity on each GPU or instance to
+// busy.
 func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 	if len(p.Comm) > 15 {
 		return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
@@ -103,7 +103,7 @@ func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 	return nil
 }
 
-// checkDevice checks that a device exists during a whole span.
+// The device must exist during the whole span.
 func (sc *Scenario) checkDevice(d Device, span Span) error {
 	if d.GPU < 0 || d.GPU >= len(sc.GPUs) {
 		return fmt.Errorf("no GPU %d", d.GPU)

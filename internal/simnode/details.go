@@ -1,7 +1,6 @@
 package simnode
 
-// margin returns the difference between the temperature at which the driver reduces the clocks and the GPU's current
-// temperature, in °C.
+// margin is the distance in °C to the temperature at which the driver reduces the clocks.
 func (b *board) margin() int { return 87 - b.temperature() }
 
 // Reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report board limit and
@@ -15,7 +14,6 @@ const (
 	newerReasons          = 0x7ff
 )
 
-// clockReasons returns the bits of the reasons that apply now.
 func (b *board) clockReasons() (bits int) {
 	if b.busy == 0 {
 		bits |= reasonIdle
@@ -29,7 +27,7 @@ func (b *board) clockReasons() (bits int) {
 	return bits
 }
 
-// writeDetails adds the health values that the exporter reads with --collector.health.details.
+// The exporter reads these values with --collector.health.details.
 func writeDetails(r *record, w *world, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	for _, clock := range []string{"graphics", "sm"} {
@@ -63,7 +61,6 @@ var inforomImages = map[Generation]string{Turing: "G183.0200.00.02", Ampere: "G5
 // c2cLinks is the number of NVLink-C2C links between a GPU and the Grace CPU of its board.
 const c2cLinks = 10
 
-// writeC2CLinks adds the NVLink-C2C links, all of which are active.
 func writeC2CLinks(r *record, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(170, c2cLinks)
@@ -73,8 +70,7 @@ func writeC2CLinks(r *record, b *board) {
 	r.line("health", fields...)
 }
 
-// confidentialComputing returns the state of confidential computing. The state is off, or nil if the GPUs do not
-// support confidential computing.
+// confidentialComputing returns 0 (off), or nil if the GPUs do not support confidential computing.
 func confidentialComputing(boards []*board) any {
 	for _, b := range boards {
 		if b.AMD == nil && (b.Generation == Hopper || b.Generation == Blackwell) {

@@ -13,8 +13,8 @@ type MIG struct {
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance of the same size. If the instance is removed, a later instance
-// can get the same id.
+// Instance is a GPU instance with one compute instance of the same size. A later instance can get the id of a removed
+// instance.
 type Instance struct {
 	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
@@ -27,8 +27,7 @@ type Instance struct {
 	Span
 }
 
-// Device is something that can be allocated to a container: a GPU, a replica of a shared GPU, or an instance of a GPU
-// in MIG mode.
+// Device is a GPU, a replica of a shared GPU, or an instance of a GPU in MIG mode, which can be allocated to a container.
 type Device struct {
 	GPU int // position in the scenario's list of GPUs
 	// Part is the number of the replica, or the position of the instance.
@@ -39,8 +38,8 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access. The pod with this claim may monitor the devices of other owners,
-	// and is not charged for these devices. The kubelet lists the claim like any other claim.
+	// Admin is set for a claim with admin access, which permits a pod to monitor the devices of other owners and is not
+	// charged. The kubelet lists the claim like any other claim.
 	Admin bool
 }
 
@@ -62,8 +61,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU. It includes instances that exist only for some of
-// the time.
+// partCount includes instances that exist only for some of the time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)
@@ -82,7 +80,7 @@ func (g *GPU) offered(t time.Duration) []int {
 	return out
 }
 
-// instance returns the position of the instance for a part, or 0 if the GPU is not divided.
+// instance returns 0 if the GPU is not divided.
 func (g *GPU) instance(part int) int {
 	if g.MIG == nil {
 		return 0
@@ -90,8 +88,8 @@ func (g *GPU) instance(part int) int {
 	return part
 }
 
-// resource returns the extended resource under which the vendor's device plugin offers a part. The
-// plugin uses the strategy mixed for MIG, and the default names for shared GPUs.
+// resource returns the extended resource under which the vendor's device plugin offers a part. The plugin uses the
+// strategy mixed for MIG, and the default names for shared GPUs.
 func (g *GPU) resource(part int) string {
 	switch {
 	case g.AMD != nil:
@@ -105,7 +103,6 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID returns the id of a device in the vendor's device plugin.
 func (sc *Scenario) deviceID(d Device) string {
 	g, part := &sc.GPUs[d.GPU], d.Part
 	switch {
@@ -120,8 +117,8 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id of a part in Google's device plugin on GKE. This plugin names the parts after device nodes, and
-// offers all of them as nvidia.com/gpu.
+// nodeID returns the id of a part in Google's device plugin on GKE, which names the parts after device nodes and offers
+// all of them as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {
@@ -133,8 +130,7 @@ func (g *GPU) nodeID(minor, part int) string {
 	return id
 }
 
-// draName returns the name of a part in the pool of NVIDIA's DRA driver. The driver identifies GPUs
-// by their minor numbers.
+// draName returns the name of a part in the pool of NVIDIA's DRA driver, which identifies GPUs by their minor numbers.
 func (g *GPU) draName(minor, part int) string {
 	name := "gpu-" + strconv.Itoa(minor)
 	if g.MIG == nil {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Devices returns the directory with the device files of NVIDIA's driver. The fake driver
-// library locks each device file that it opens.
+// Devices returns the directory with the device files of NVIDIA's driver. The fake driver library locks each device
+// file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// Every process that uses a GPU opens this device file.
+// Every process that uses a GPU opens the device file control.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }
@@ -28,7 +28,7 @@ func (n *Node) writeDevices() error {
 	return writeFiles(n.Devices(), files)
 }
 
-// ErrInUse is returned by an operation that is not possible because a process has opened the driver or the GPU.
+// ErrInUse means that a process has opened the driver or the GPU.
 var ErrInUse = errors.New("in use by another client")
 
 // Unload unloads NVIDIA's driver, unless a process has opened it.
@@ -52,7 +52,6 @@ func (n *Node) Reset(gpu int) error {
 	return nil
 }
 
-// inUse returns an error if any process has a device file open.
 func (n *Node) inUse(name string) error {
 	file, err := os.Open(filepath.Join(n.Devices(), name))
 	if err != nil {

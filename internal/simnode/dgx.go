@@ -9,8 +9,6 @@ import (
 
 const gib = 1 << 30
 
-// dgxH100 returns a busy machine with eight GPUs. One pod holds four GPUs, and another pod holds two. A third pod holds
-// one GPU, on which two programs work. One GPU is not allocated.
 func dgxH100() Scenario {
 	sc := hgxH100("dgx-h100", 8)
 	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle; a GPU is throttled by heat and the power brake"
@@ -61,7 +59,6 @@ func idle() Scenario {
 	return sc
 }
 
-// lost returns the machine dgx-h100, but one GPU falls off the bus.
 func lost() Scenario {
 	sc := dgxH100()
 	sc.Name, sc.Node = "lost", "lost-0"
@@ -98,7 +95,7 @@ func churn() Scenario {
 	return sc
 }
 
-// jobs returns a machine for the demo. Its workloads change slowly enough for a user to watch.
+// The workloads of the demo change slowly enough for a user to watch.
 func jobs() Scenario {
 	sc := hgxH100("jobs", 4)
 	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service; after 2 min the idle GPU falls off the bus"
@@ -117,7 +114,6 @@ func jobs() Scenario {
 	return sc
 }
 
-// noHostPID returns a machine on which the exporter cannot see the processes of other containers.
 func noHostPID() Scenario {
 	sc := hgxH100("no-hostpid", 4)
 	sc.Description = "4 H100; pods of 2 and 1 GPUs, one GPU idle; the exporter has its own PID namespace"
@@ -176,7 +172,6 @@ func hgxH100(name string, gpus int) Scenario {
 	return sc
 }
 
-// hostDaemons returns the daemons that run on every node.
 func hostDaemons() []Daemon {
 	service := func(comm string) Daemon {
 		return Daemon{"/system.slice/" + comm + ".service", Process{Comm: comm}}
@@ -188,7 +183,6 @@ func hostDaemons() []Daemon {
 	}
 }
 
-// devicePlugin returns the pod of the device plugin, which also contains the exporter.
 func devicePlugin() Pod {
 	return Pod{Namespace: "kube-system", Name: "nvidia-device-plugin-daemonset-x7k2p", QoS: "besteffort", Containers: []Container{
 		{Name: "nvidia-device-plugin-ctr", Processes: []Process{{Comm: "nvidia-device-p"}}},

@@ -14,15 +14,16 @@
 //	truth.jsonl, truth.1.jsonl    its history, one row per 100 ms, and the previous file
 //	truth-10s.jsonl, ….1.jsonl    a row per 10 s without processes, for hours: gpuledger-archive verify --truth reads it
 //
-// The truth is computed by a model that differs from the exporter's rules. Every GPU draws a constant power, the
-// floor. Each process adds power in proportion to its activity. The exporter reads only the board's counter and the
-// sampled activity. The floor is charged to the containers that hold the GPU by allocation, in proportion to their
-// replicas. If no container holds the GPU, the floor is charged equally to the processes on the GPU. If there are
-// no processes either, the floor is not charged to any account (idle). On a GPU in MIG mode the floor is first
-// divided by slices. The floor of an instance's slices is charged in the same way, and the floor of free slices is
-// idle. A claim with admin access holds no device. All amounts are whole millijoules, and the parts add up exactly
-// to the board.
+// The truth is computed by a model that differs from the exporter's rules. Every GPU draws a constant power, the floor.
+// Each process adds power in proportion to its activity. The exporter reads only the board's counter and the sampled
+// activity.
 //
-// [Node.Step] sets the time, so that a test can run a node with a simulated clock. Runs with the
-// same scenario and start are identical. [Node.Live] runs a node in real time.
+// The floor is charged to the containers that hold the GPU, in proportion to their replicas. If no container holds the
+// GPU, the floor is divided equally over the processes on the GPU, and without processes it is not charged to any
+// account (idle). On a GPU in MIG mode the floor is first divided by slices, and the floor of free slices is idle. A
+// claim with admin access holds no device. All energies are whole millijoules and add up exactly to the energy of the
+// board.
+//
+// [Node.Step] sets the time, so that a test can run a node with a simulated clock. Runs with the same scenario and
+// start are identical. [Node.RunLive] runs a node in real time.
 package simnode

@@ -1,6 +1,6 @@
 package simnode
 
-// dra returns a machine without a device plugin, on which pods get GPUs and MIG instances through resource claims.
+// The machine has no device plugin. Pods get GPUs and MIG instances through resource claims.
 func dra() Scenario {
 	sc := hgxH100("dra", 4)
 	sc.Description = "4 H100 by DRA: a claim of one pod, one of two, MIG, admin access, and nvidia.com/gpu"

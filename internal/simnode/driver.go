@@ -10,13 +10,12 @@ import (
 // Fault is a fault that is injected into the driver library.
 type Fault struct {
 	GPU string // UUID, or * for every GPU
-	// Call is the name of an NVML or DCGM function without its version suffix, such as
-	// nvmlDeviceGetSerial, or * for every function. For an AMD GPU, Call is the name of a changing
-	// file in the GPU's directory in /sys, such as gpu_metrics.
+	// Call is the name of an NVML or DCGM function without its version suffix, such as nvmlDeviceGetSerial, or * for
+	// every function. For an AMD GPU, Call is the name of a changing file in the GPU's directory in /sys, such as
+	// gpu_metrics.
 	Call string
-	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared), drop, blank,
-	// glitch-low (half the energy) or glitch-high (10^12 mJ more). For a file of an AMD GPU, Do is
-	// hang, drop or blank.
+	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared), drop, blank, glitch-low (half the
+	// energy) or glitch-high (10^12 mJ more). For a file of an AMD GPU, Do is hang, drop or blank.
 	Do string
 }
 
@@ -24,7 +23,7 @@ type Fault struct {
 type Engine struct {
 	Down    bool
 	Version string // such as 4.6.1
-	// Starts is the number of times that the engine was restarted.
+	// Starts is the number of restarts of the engine.
 	Starts int
 }
 
@@ -32,8 +31,7 @@ type Engine struct {
 // If a field is missing, the GPU does not support the value.
 type record struct{ bytes.Buffer }
 
-// line adds a record with the given name and alternating keys and values. It omits nil and empty
-// values.
+// line adds a record with alternating keys and values. It omits nil and empty values.
 func (r *record) line(name string, fields ...any) {
 	r.WriteString(name)
 	for i := 0; i < len(fields); i += 2 {
@@ -80,7 +78,6 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	return r.Bytes()
 }
 
-// writeBuffers adds the power and utilisation samples in the buffers of a board.
 func writeBuffers(r *record, w *world, b *board) {
 	for _, p := range b.watts {
 		r.line("power", "gpu", b.UUID, "time", w.start.Wall.Add(p.at).UnixMicro(), "value", p.value)
@@ -90,9 +87,9 @@ func writeBuffers(r *record, w *world, b *board) {
 	}
 }
 
-// writeProcesses adds the contexts on a board. If the exporter runs in a private PID namespace, the driver lists no
-// processes, because it omits the processes that are not visible in the caller's namespace (NVIDIA
-// open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these processes (kern_perf_ctrl.c).
+// In a private PID namespace, the driver lists no processes, because it omits those that are not visible in the
+// caller's namespace (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these
+// processes (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return
@@ -124,7 +121,7 @@ func kind(c Context) string {
 	}
 }
 
-// writeInstance adds a MIG device, which consists of a GPU instance and its only compute instance.
+// A MIG device consists of a GPU instance and its only compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
 	fields := []any{
@@ -171,8 +168,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
-// state returns four groups of fields about a board: its load, remapped rows, throttled time and required recovery
-// action.
+// state returns the fields for the load, remapped rows, throttled time and required recovery action of a board.
 func state(b *board) []any {
 	var fields []any
 	if b.MIG == nil {
@@ -202,7 +198,6 @@ func state(b *board) []any {
 // violations, ECC errors, retired pages and NVLink traffic.
 var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
-// counters returns the fields for the energy counters of a board.
 func counters(w *world, b *board) []any {
 	switch b.Counts {
 	case CountsScoped:
@@ -216,12 +211,11 @@ func counters(w *world, b *board) []any {
 	}
 }
 
-// temperature and memoryTemperature return temperatures in °C.
+// Temperatures are in °C.
 func (b *board) temperature() int       { return 29 + b.power/16_000 + int(b.health[Heat]) }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 + int(b.health[Heat]) }
 
-// memoryReserved is the memory that the driver reserves on each GPU, in bytes. The amount comes
-// from an A10.
+// memoryReserved is the memory that the driver reserves on each GPU, in bytes. The value comes from an A10.
 const memoryReserved = 490 << 20
 
 // memoryClock is the memory clock of every GPU, in MHz.

@@ -14,7 +14,7 @@ import (
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process: two for each AMD GPU. The second file is a duplicate of the first file.
+// Each AMD GPU of a process has two open files. The second is a duplicate of the first.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {
@@ -36,12 +36,10 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the file descriptors for the given item in a process's list of work.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }
 
-// clientOf returns the description of the open file that belongs to a process's work.
 func (sc *Scenario) clientOf(p *process, work int) string {
 	k := p.work[work]
 	text := fmt.Sprintf("pos:\t0\nflags:\t02100002\nmnt_id:\t27\nino:\t651\ndrm-driver:\tamdgpu\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n"+
@@ -52,7 +50,6 @@ func (sc *Scenario) clientOf(p *process, work int) string {
 	return text
 }
 
-// updateFiles updates the busy time of graphics in the descriptions of open files.
 func (t procTree) updateFiles(w *world) error {
 	for _, p := range w.processes() {
 		for i, k := range p.work {
@@ -69,7 +66,6 @@ func (t procTree) updateFiles(w *world) error {
 	return nil
 }
 
-// render adds the busy time of one step to the graphics processes on an AMD GPU.
 func render(gpu int, loads []load) {
 	for _, l := range loads {
 		if l.context != Graphics || l.percent == 0 {

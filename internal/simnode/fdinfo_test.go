@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestFiles checks the open files of a graphics program and a ROCm program on the same GPU: the device node, and the
-// busy time of graphics, which amdkfd does not report.
+// A graphics program and a ROCm program use the same GPU. Only the open files show the busy time of graphics.
 func TestFiles(t *testing.T) {
 	n := open(t, "vulkan")
 	run(t, n, 0, 5*time.Second, time.Second)

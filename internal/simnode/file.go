@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// replaceFile replaces a file atomically: a reader gets either the old or the new content.
+// A reader gets either the old or the new content.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
@@ -14,8 +14,7 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// writeFiles creates a directory and writes files below it. It appends a newline to the content of
-// each file.
+// writeFiles appends a newline to the content of each file.
 func writeFiles(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -32,8 +31,7 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative symbolic link, like the links that the kernel creates in /sys. The path
-// of the link and the path of the target are below the given directory.
+// link creates a relative symbolic link, as the kernel does in /sys. from and to are below dir.
 func link(dir, from, to string) error {
 	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gb200 returns a compute tray of an NVL72 rack whose driver has one energy counter per GPU.
+// The machine is a compute tray of an NVL72 rack whose driver has one energy counter per GPU.
 func gb200() Scenario {
 	sc := gb200Tray("gb200", CountsScoped)
 	sc.Description = "4 GB200 GPUs on 2 boards of one chassis, in a fabric; energy counted per GPU"
@@ -15,9 +15,9 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules: each GPU reports the
-// energy of both GPUs in its module. Each pod holds whole modules, so the energy that a pod used on a module is the
-// larger of the readings of the module's two GPUs.
+// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules, so each GPU reports the
+// energy of both GPUs in its module. Each pod holds whole modules, so its energy on a module is the larger of the two
+// GPUs' readings.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "as gb200, but each GPU shows the energy of its whole module"
@@ -30,7 +30,6 @@ func gb200Module() Scenario {
 	return sc
 }
 
-// infer returns a pod that holds one GPU. The load on this GPU repeatedly rises and then drops.
 func infer(name string, g, watts int) Pod {
 	return Pod{Namespace: "serving", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "engine", Devices: GPUs(g),
@@ -40,8 +39,7 @@ func infer(name string, g, watts int) Pod {
 	}}}
 }
 
-// gb200Tray returns a tray with a training pod on its first board. The module numbers do not follow
-// the order on the bus. Serial and chassis numbers are invented.
+// The module numbers do not follow the order on the bus. Serial and chassis numbers are invented.
 func gb200Tray(name string, counts Counts) Scenario {
 	sc := Scenario{
 		Name: name, Node: name + "-0",

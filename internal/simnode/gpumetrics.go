@@ -12,7 +12,7 @@ import (
 // not report the field.
 type blob []byte
 
-// newBlob returns a blob with a header: u16 size, u8 format, u8 content.
+// The header is u16 size, u8 format, u8 content.
 func newBlob(size int, format, content byte) blob {
 	b := blob(bytes.Repeat([]byte{0xff}, size))
 	b.u16(0, size)
@@ -26,11 +26,10 @@ func (b blob) u32(at int, v int64) { binary.NativeEndian.PutUint32(b[at:], uint3
 
 func (b blob) u64(at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
-// accumulator converts energy to the unit of the driver's counter, 2⁻¹⁶ J. The result is rounded
-// up, so that a reader that rounds down gets the original millijoules.
+// accumulator converts energy to the unit of the driver's counter, 2⁻¹⁶ J. It rounds up, so that a reader that rounds
+// down gets the original millijoules.
 func accumulator(e gpu.Millijoules) uint64 { return (uint64(e)*65536 + 999) / 1000 }
 
-// metrics returns the content of a board's gpu_metrics file.
 func metrics(w *world, b *board) blob {
 	if b.AMD.Metrics == "1.3" {
 		return metrics13(w, b)
@@ -38,7 +37,7 @@ func metrics(w *world, b *board) blob {
 	return metrics17(w, b)
 }
 
-// metrics13 returns the content in the revision of an MI200, gpu_metrics_v1_3.
+// metrics13 writes the revision of an MI200, gpu_metrics_v1_3.
 func metrics13(w *world, b *board) blob {
 	m := newBlob(120, 1, 3)
 	m.u16(4, b.temperature()) // edge
@@ -55,7 +54,7 @@ func metrics13(w *world, b *board) blob {
 	return m
 }
 
-// metrics17 returns the content in a revision of an MI300, gpu_metrics_v1_7.
+// metrics17 writes a revision of an MI300, gpu_metrics_v1_7.
 func metrics17(w *world, b *board) blob {
 	m := newBlob(2208, 1, 7)
 	m.u16(4, b.temperature()+4) // hotspot
@@ -92,7 +91,6 @@ const metricsPeriod = time.Millisecond
 // activitySum returns the sum of the firmware's activity samples, in percent, after a given busy time.
 func activitySum(busy time.Duration) int64 { return int64(100 * busy / metricsPeriod) }
 
-// activitySum returns the sum of the activity samples of the whole board.
 func (b *board) activitySum() int64 {
 	if b.MIG == nil {
 		return activitySum(b.busyTime[0])

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Generation is the architecture of an NVIDIA GPU. It determines which health values the driver
-// reports.
+// Generation is the architecture of an NVIDIA GPU. It determines which health values the driver reports.
 type Generation int
 
 // A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A Blackwell GPU counts the NVLink
@@ -19,8 +18,8 @@ const (
 	Blackwell
 )
 
-// Condition identifies a value of a GPU's health. Each value is an integer: a count, a number of banks or links, or a
-// state. The truth uses the constant as the name of the condition.
+// Condition identifies an integer that describes a GPU's health: a count, a number of banks or links, or a state. The
+// truth contains it under the name of the constant.
 type Condition string
 
 // Counts begin at the start of the simulation. Times are in ns.
@@ -57,7 +56,7 @@ type Defect struct {
 	By    int64
 }
 
-// due reports whether the defect changes its condition in the step that begins at the given time.
+// due reports whether the defect changes its condition in the step that begins at t.
 func (d *Defect) due(t time.Duration) bool {
 	if d.Every == 0 {
 		return t == d.From
@@ -65,7 +64,6 @@ func (d *Defect) due(t time.Duration) bool {
 	return d.covers(t) && (t-d.From)%d.Every == 0
 }
 
-// worsen applies the defects that are due in a step.
 func (b *board) worsen(t time.Duration) {
 	for i := range b.Defects {
 		if d := &b.Defects[i]; d.due(t) {
@@ -74,7 +72,7 @@ func (b *board) worsen(t time.Duration) {
 	}
 }
 
-// newHealth returns the initial health of a GPU, or nil if the GPU has no defects.
+// newHealth returns nil if the GPU has no defects.
 func newHealth(g *GPU) map[Condition]int64 {
 	if len(g.Defects) == 0 {
 		return nil
@@ -85,24 +83,21 @@ func newHealth(g *GPU) map[Condition]int64 {
 // sinceLoad returns the increase of a count since the driver was loaded.
 func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
 
-// links is the number of NVLink links of a GPU. banks is the number of its memory banks.
+// links is the number of NVLink links of a GPU, and banks the number of its memory banks.
 const (
 	links = 18
 	banks = 640
 )
 
-// zeroHealth contains NVML fields that are 0 in all scenarios: PCIe errors and limited clocks
-// (nvml.h, NVML_FI_DEV_*).
+// zeroHealth contains NVML fields that are 0 in all scenarios: PCIe errors and limited clocks (nvml.h, NVML_FI_DEV_*).
 var zeroHealth = []int{74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
 
-// healthRecord collects the fields for a health record.
 type healthRecord []any
 
 func (r *healthRecord) add(key string, value any) { *r = append(*r, key, value) }
 
 func (r *healthRecord) field(id int, value any) { r.add(fmt.Sprintf("field%d", id), value) }
 
-// writeHealth adds the health values that a GPU of this generation reports.
 func writeHealth(r *record, w *world, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(1, 1)
@@ -129,7 +124,7 @@ func writeHealth(r *record, w *world, b *board) {
 	}
 }
 
-// addLink adds the state of the PCIe link. The link is slow while the GPU is idle.
+// The PCIe link is slow while the GPU is idle.
 func (r *healthRecord) addLink(b *board) {
 	most := map[Generation]int{Turing: 3, Ampere: 4, Hopper: 5, Blackwell: 5}[b.Generation]
 	generation, state := 1, 8
@@ -178,7 +173,7 @@ func (r *healthRecord) addMemory(b *board) {
 	r.add("banks_none", 0)
 }
 
-// writeLinks adds the NVLink links. The first link reports all errors.
+// The first link reports all errors.
 func writeLinks(r *record, b *board, traffic uint64) {
 	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	if b.Generation != Blackwell {
@@ -200,7 +195,7 @@ func writeLinks(r *record, b *board, traffic uint64) {
 	}
 }
 
-// writeLinkErrors adds the NVLink errors in the form of NVLink 5, with one record per field.
+// NVLink 5 has one field for each kind of error.
 func writeLinkErrors(r *record, b *board) {
 	errors := map[int]Condition{214: LinkRecoveries, 221: LinkCRCErrors}
 	for _, id := range []int{206, 207, 208, 211, 212, 213, 214, 219, 221} {
@@ -212,7 +207,6 @@ func writeLinkErrors(r *record, b *board) {
 	}
 }
 
-// linkKey returns the key of a field for a link.
 func linkKey(id, link int) string {
 	if link == 0 {
 		return fmt.Sprintf("field%d", id)
@@ -220,10 +214,9 @@ func linkKey(id, link int) string {
 	return fmt.Sprintf("field%d.%d", id, link)
 }
 
-// conditions returns a copy of a board's conditions for the truth.
 func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
-// writeProfile adds the GPM metrics of a GPU by their ids in nvml.h. Activities are in percent, and rates in MiB/s.
+// GPM metrics have the ids in nvml.h. Activities are in percent, and rates in MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
 		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy,

@@ -1,7 +1,5 @@
 package simnode
 
-// hog returns a machine with two unusual pods: one pod also uses the GPU of another pod, and one pod does not use its
-// own GPU.
 func hog() Scenario {
 	sc := hgxH100("hog", 3)
 	sc.Description = "3 H100; a pod also uses another pod's idle GPU, and a third GPU is allocated but unused"

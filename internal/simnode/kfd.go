@@ -17,8 +17,8 @@ type kfdTree struct {
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs for work other than graphics. As in the kernel, files exist only for the
-// GPUs that the process uses.
+// start adds a process that uses AMD GPUs for work other than graphics. As in the kernel, files exist only for the GPUs
+// that the process uses.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0
@@ -48,7 +48,6 @@ func (t *kfdTree) start(sc *Scenario, p *process) error {
 	return os.Rename(scratch, filepath.Join(t.dir, p.name()))
 }
 
-// end removes the files of a process, if it used AMD GPUs.
 func (t *kfdTree) end(p *process) error {
 	scratch := filepath.Join(t.scratch, p.name())
 	err := os.Rename(filepath.Join(t.dir, p.name()), scratch)

@@ -15,8 +15,7 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// kubelet serves the kubelet's sockets. The methods that handle requests are safe for concurrent
-// use.
+// The methods of kubelet that handle requests are safe for concurrent use.
 type kubelet struct {
 	dir      string
 	scenario *Scenario
@@ -34,7 +33,6 @@ func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
 	return k, k.setRunning(!sc.NoKubelet)
 }
 
-// setRunning starts or stops the kubelet's servers.
 func (k *kubelet) setRunning(up bool) error {
 	switch served := len(k.sockets) > 0; {
 	case up && !served:
@@ -45,7 +43,7 @@ func (k *kubelet) setRunning(up bool) error {
 	return nil
 }
 
-// open begins to serve the pod-resources API and, if the scenario includes it, the Pods API.
+// open serves the pod-resources API and, if the scenario includes it, the Pods API.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})
@@ -65,7 +63,6 @@ func (k *kubelet) open() error {
 	return nil
 }
 
-// serve creates a socket with its directory, and begins to serve on it.
 func (k *kubelet) serve(path string, register func(grpc.ServiceRegistrar)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

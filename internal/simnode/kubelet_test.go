@@ -25,7 +25,6 @@ func dial(t *testing.T, n *simnode.Node) v1.PodResourcesListerClient {
 	return v1.NewPodResourcesListerClient(connect(t, n.Flags()[i]))
 }
 
-// connect connects to the socket in one of the node's flags.
 func connect(t *testing.T, flag string) *grpc.ClientConn {
 	t.Helper()
 	_, socket, _ := strings.Cut(flag, "=")
@@ -94,8 +93,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// TestKubeletNames checks the kubelet's entries for every way to allocate a GPU or a part of a GPU. In the expected
-// entries, GPUs are numbered in the order of the scenario.
+// The scenarios contain every way to allocate a GPU or a part of a GPU. In the expected entries, GPUs are numbered in
+// the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string
@@ -149,8 +148,8 @@ func TestKubeletNames(t *testing.T) {
 	}
 }
 
-// devices returns the devices of each pod. A device from a device plugin is described by its resource and id. A DRA
-// device is described by its claim, driver, pool, name and number of CDI devices.
+// A device from a device plugin is described by its resource and id, and a DRA device by its claim, driver, pool, name
+// and number of CDI devices.
 func devices(t *testing.T, n *simnode.Node) map[string][]string {
 	t.Helper()
 	list, err := dial(t, n).List(t.Context(), &v1.ListPodResourcesRequest{})

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// logTree simulates two directories of the kubelet. /var/log/containers has a link for every container, and
-// /var/log/pods has a directory for every container. The target of a link contains the pod's UID. It has the same path
+// logTree simulates two directories of the kubelet: /var/log/containers with a link for every container, and
+// /var/log/pods with a directory for every container. The target of a link contains the pod's UID. It has the same path
 // as on a real node, but does not exist, so a test fails if a reader follows the link.
 type logTree struct{ links, pods string }
 
@@ -27,8 +27,7 @@ func (t logTree) end(c *container) error {
 
 func podDir(c *container) string { return c.Scope + "_" + c.Name + "_" + c.UID }
 
-// link returns the path of a container's link. The kubelet truncates a name that is too long for a file
-// (pkg/kubelet/kuberuntime, legacyLogSymlink).
+// The kubelet truncates a link's name that is too long for a file (pkg/kubelet/kuberuntime, legacyLogSymlink).
 func (t logTree) link(c *container) string {
 	name := c.Name + "_" + c.Scope + "_" + c.Part + "-" + c.id
 	return filepath.Join(t.links, name[:min(len(name), 251)]+".log")

@@ -14,8 +14,8 @@ type Machine struct {
 	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. The trays of a
 	// fleet stay in the same chassis, but each tray gets a different slot.
 	Number int
-	// Boot is the number of earlier boots. Real nodes are drained before a shutdown, so different pods run after
-	// each boot.
+	// Boot is the number of earlier boots. Real nodes are drained before a shutdown, so different pods run after each
+	// boot.
 	Boot int
 	// Boards contains the boards that were moved from other machines to this machine, by their position in this
 	// machine.
@@ -49,7 +49,7 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity, but has the place of its new position.
+// A moved board keeps its identity, but has the place of its new position.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -92,7 +92,7 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// dmi returns the DMI files of the nth machine. If the GPUs report a chassis, this is the chassis of all machines.
+// If the GPUs report a chassis, all machines are in this chassis.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
@@ -107,10 +107,9 @@ func (sc *Scenario) dmi(n int) map[string]string {
 	return dmi
 }
 
-// lastNumber matches the number at the end of a name.
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// addToNumber adds to the number at the end of a name, and keeps the leading zeros of the number.
+// addToNumber adds to the number at the end of a name, and keeps its leading zeros.
 func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)

@@ -21,7 +21,7 @@ func on(t *testing.T, scenario string, m simnode.Machine) simnode.Scenario {
 	return sc
 }
 
-// TestOnZero checks that the zero machine leaves the scenario unchanged. All golden pages depend on this.
+// The zero machine must leave the scenario unchanged, because all golden pages depend on this.
 func TestOnZero(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		got := on(t, sc.Name, simnode.Machine{})
@@ -31,7 +31,7 @@ func TestOnZero(t *testing.T) {
 	}
 }
 
-// TestMachinesDiffer checks that machines with the same scenario have no identity in common.
+// Machines with the same scenario must have no identity in common.
 func TestMachinesDiffer(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "gb200", "jobs"} {
 		seen := make(map[string]int)
@@ -57,8 +57,7 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// TestChassis checks that the trays of a rack are in different places of one chassis, and that all other machines are
-// in different chassis.
+// The trays of a rack are in different places of one chassis. All other machines are in different chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place
@@ -74,8 +73,7 @@ func TestChassis(t *testing.T) {
 	}
 }
 
-// TestBoardMoves checks that a moved board keeps its identity but not its place, and that other pods run after the next
-// boot.
+// A moved board must keep its identity but not its place, and other pods must run after the next boot.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x returns a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A monitoring program has
-// opened all GPUs. The serial numbers and ids are invented.
+// The serial numbers and ids are invented. A monitoring program has opened all GPUs.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
 	sc.Description = "8 MI300X; pods of 4, 1 and 1 GPUs, one GPU idle, one in CPX mode with 3 pods; one GPU has correctable errors"
@@ -60,8 +59,7 @@ func mi300x() Scenario {
 	return sc
 }
 
-// mixed returns a machine with the GPUs and the device plugins of both vendors. gpuledger runs in the
-// pod of NVIDIA's device plugin.
+// The machine has the device plugins of both vendors. gpuledger runs in the pod of NVIDIA's device plugin.
 func mixed() Scenario {
 	sc := hgxH100("mixed", 2)
 	sc.Description = "2 H100 and 2 MI210; a pod on each kind of GPU, a pod with one container on each kind, an idle MI210"
@@ -88,8 +86,7 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The pods of these programs
-// have no allocation. Instead, they mount the GPU's device nodes.
+// The pods have no allocation. Instead, they mount the GPU's device nodes.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
 	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another pod"
@@ -127,12 +124,11 @@ func withoutNVIDIA(name string) Scenario {
 	return sc
 }
 
-// managementController returns the display device of a management controller.
+// A management controller has a display device.
 func managementController() PCIDevice {
 	return PCIDevice{Address: "0000:04:00.0", Vendor: "0x1a03", Device: "0x2000", Class: managementDisplay, Driver: "ast"}
 }
 
-// instinctMI300X returns the nth MI300X in a machine.
 func instinctMI300X(n int, bus string) GPU {
 	serial := fmt.Sprintf("PCB079220-%04d", 417+(n*7919)%997)
 	return GPU{
@@ -144,7 +140,6 @@ func instinctMI300X(n int, bus string) GPU {
 	}
 }
 
-// instinctMI210 returns the nth MI210 in a machine.
 func instinctMI210(n int, bus string) GPU {
 	serial := fmt.Sprintf("PCB052310-%04d", 118+(n*7919)%997)
 	return GPU{
@@ -156,7 +151,7 @@ func instinctMI210(n int, bus string) GPU {
 	}
 }
 
-// amdDevicePlugin returns the pod of AMD's device plugin. If injected is set, the pod also contains the exporter.
+// If injected is set, the pod also contains the exporter.
 func amdDevicePlugin(injected bool) Pod {
 	p := Pod{Namespace: "kube-system", Name: "amdgpu-device-plugin-daemonset-m4t9z", QoS: "besteffort", Containers: []Container{
 		{Name: "amdgpu-dp-cntr", Processes: []Process{{Comm: "k8s-device-plug"}}},
@@ -167,7 +162,7 @@ func amdDevicePlugin(injected bool) Pod {
 	return p
 }
 
-// metricsExporter returns a monitoring program that has opened all GPUs, with one open file for each part of a GPU.
+// The monitoring program has one open file for each part of a GPU.
 func metricsExporter(gpus int) Pod {
 	watch := Process{Comm: "amd-metrics-exp"}
 	for i := range gpus {

@@ -2,8 +2,8 @@ package simnode
 
 import "time"
 
-// mig returns a machine with one GPU in MIG mode and one whole GPU. After 20 s, an instance with the same id and fewer
-// slices replaces the second instance, and another pod replaces its pod.
+// After 20 s, an instance with the same id and fewer slices replaces the second instance, and another pod replaces its
+// pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -38,8 +38,7 @@ func mig() Scenario {
 	return sc
 }
 
-// migA100 returns a machine with a GPU in MIG mode. Its driver does not report the busy time of
-// instances.
+// The driver of an A100 does not report the busy time of instances.
 func migA100() Scenario {
 	sc := hgxH100("mig-a100", 1)
 	sc.Description = "1 A100 divided into 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
@@ -59,8 +58,7 @@ func migA100() Scenario {
 	return sc
 }
 
-// These functions return instances with the profiles of an H100 with 80 GB. id is the GPU instance id, and start is the
-// first memory slice.
+// The profiles are those of an H100 with 80 GB. id is the GPU instance id, and start is the first memory slice.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

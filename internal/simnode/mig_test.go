@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMIGFloor checks that the floor of a GPU is divided among its instances in proportion to their
-// slices, and that the floor of free slices is idle.
+// The floor of a GPU is divided among its instances by slices, and the floor of free slices is idle.
 func TestMIGFloor(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 14*time.Second, time.Second)
@@ -34,8 +33,7 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// TestMIGDevices checks that the driver reports a MIG device for each instance and, for each process, the instance on
-// which it runs.
+// The driver must report a MIG device for each instance and, for each process, the instance on which it runs.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -55,8 +53,7 @@ func TestMIGDevices(t *testing.T) {
 		busy = append(busy, i["sm_busy"])
 		delete(i, "sm_busy")
 	}
-	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and
-	// then no busy time.
+	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and then no busy time.
 	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
 		t.Errorf("busy time of instances (-want +got):\n%s", diff)
 	}
@@ -82,7 +79,7 @@ func TestMIGDevices(t *testing.T) {
 	}
 }
 
-// instance returns the expected record of an instance. number is the id of the profile.
+// number is the id of the profile.
 func instance(g, got fields, id, profile, slices, number, start, size, memory string) fields {
 	return fields{
 		"gpu": g["uuid"], "uuid": got["uuid"], "gi": id, "ci": "0", "name": g["name"] + " MIG " + profile,
@@ -90,8 +87,8 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// TestMIGInstanceReplaced checks that, after 20 s, an instance with the same id and another pod replace the second
-// instance and its pod. The first instance must keep its UUID.
+// After 20 s, an instance with the same id and another pod must replace the second instance and its pod. The first
+// instance must keep its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -124,8 +121,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// TestMIGWithoutGPM checks that the driver of an A100 does not measure the activity of instances, and that the host
-// engine measures it.
+// The driver of an A100 does not measure the activity of instances, but the host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)
@@ -140,7 +136,6 @@ func TestMIGWithoutGPM(t *testing.T) {
 	}
 }
 
-// byID returns the records of instances by their GPU instance ids.
 func byID(t *testing.T, instances []fields) map[string]fields {
 	t.Helper()
 	out := make(map[string]fields)

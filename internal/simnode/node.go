@@ -31,9 +31,9 @@ type Node struct {
 	module  string // version of NVIDIA's kernel module in /sys; empty if the module is not loaded
 }
 
-// Open creates a node in a directory, which must be empty or must not exist. The path of the directory should be short,
-// because the path of a socket is limited to 107 bytes. When Open returns, the first state is on disk. The node serves
-// the kubelet's sockets until it is closed.
+// Open creates a node in a directory, which must be empty or must not exist. Its path should be short, because the path
+// of a socket is limited to 107 bytes. When Open returns, the first state is on disk. The node serves the kubelet's
+// sockets until it is closed.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -59,8 +59,7 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	return n, nil
 }
 
-// emptyDir creates the directory of a node, if it does not exist, and returns its absolute path. An existing directory
-// must be empty.
+// emptyDir creates a directory and returns its absolute path. An existing directory must be empty.
 func emptyDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -81,7 +80,6 @@ func emptyDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// begin writes the first state of the node.
 func (n *Node) begin() error {
 	w := n.world
 	boot := uuid(w.scenario.Name, strconv.FormatInt(w.start.Wall.Add(-w.start.Boot).UnixNano(), 10))
@@ -110,14 +108,13 @@ func (n *Node) begin() error {
 	return errors.Join(n.truth.add(w.truth(), 0), n.publish())
 }
 
-// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, Step does
+// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, it does
 // nothing.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch does the same as [Node.Step], but also calls report after every step, with the truth and the activity of
-// the step.
+// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,11 +138,10 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is delayed for longer than maxLate, driver calls
-// for a GPU wait for the step, because the counter of a real board does not stop and then jump. The files of an AMD
-// GPU cannot make a reader wait, so on a busy machine the counters in these files can stop and jump. Each file is
-// complete, but two files of a GPU may belong to different steps. So a test in real time must look up an AMD
-// counter by its value, not by the time of its reading.
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for the step,
+// because the counter of a real board does not stop and then jump. The files of an AMD GPU cannot make a reader wait,
+// so on a busy machine their counters can stop and jump, and two files of a GPU may belong to different steps. So a
+// test in real time must look up an AMD counter by its value, not by the time of its reading.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. The node's start time must come from the same clock.
@@ -165,7 +161,6 @@ func (n *Node) RunLive(ctx context.Context, clock gpu.Clock) error {
 	}
 }
 
-// setLive sets whether the node runs in real time.
 func (n *Node) setLive(live bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -173,14 +168,12 @@ func (n *Node) setLive(live bool) error {
 	return n.publish()
 }
 
-// due returns the time until the next step.
 func (n *Node) due(now gpu.Instant) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
-// apply creates and removes the files of pods and processes.
 func (n *Node) apply(ch change) error {
 	for _, p := range ch.endedPods {
 		if err := n.end(p); err != nil {
@@ -226,7 +219,7 @@ func (n *Node) startProcesses(p *pod) error {
 	return nil
 }
 
-// startProcess adds a process to /proc, and then to the files of the drivers that list processes.
+// startProcess writes the process to /proc before the files of the drivers, which refer to it.
 func (n *Node) startProcess(p *process) error {
 	return errors.Join(n.proc.start(&n.world.scenario, p), n.amd.kfd.start(&n.world.scenario, p))
 }
@@ -252,9 +245,8 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish updates the kubelet's pods, and starts or stops the kubelet if necessary. Then it writes the truth, and
-// after that the driver's state. Because of this order, each counter value that can be read through the driver is
-// already in the truth.
+// publish updates the kubelet's pods, and starts or stops the kubelet if necessary. It writes the truth before the
+// driver's state, so that each counter value that can be read through the driver is already in the truth.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -324,8 +316,7 @@ func (n *Node) Close() error {
 // Dir returns the absolute path of the node's directory.
 func (n *Node) Dir() string { return n.dir }
 
-// Flags returns the exporter's flags for this node. The caller must add the flag that selects the
-// driver library.
+// Flags returns the exporter's flags for this node, except the flag that selects the driver library.
 func (n *Node) Flags() []string {
 	flags := []string{
 		"--path.procfs=" + n.proc.dir,

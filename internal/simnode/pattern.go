@@ -2,9 +2,9 @@ package simnode
 
 import "time"
 
-// Pattern describes the activity of a process on a GPU over time, in percent. Without a Period, the activity is
-// always High. If On is set, the activity is High for the time On in every period, and Low for the rest of the
-// period. If On is not set, the activity rises from Low to High in every period.
+// Pattern describes the activity of a process on a GPU over time, in percent. Without a Period, the activity is always
+// High. If On is set, the activity is High for the time On in every period, and Low for the rest of it. Otherwise it
+// rises from Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration
@@ -23,7 +23,6 @@ func Ramp(from, to int, period time.Duration) Pattern {
 	return Pattern{Low: from, High: to, Period: period}
 }
 
-// at returns the activity in percent at the given time since the start.
 func (p Pattern) at(t time.Duration) int {
 	if p.Period == 0 {
 		return p.High

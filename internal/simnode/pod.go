@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod is a pod that runs or has ended. After its creation, only its processes change.
+// After the creation of a pod, only its processes change.
 type pod struct {
 	spec       *Pod
 	generation int // number of predecessors that it has replaced
@@ -25,7 +25,6 @@ type container struct {
 	processes []*process
 }
 
-// process is a process in a container or on the host.
 type process struct {
 	id        gpu.ProcessID
 	parent    uint32
@@ -41,7 +40,7 @@ type process struct {
 	rendered map[int]time.Duration
 }
 
-// newPod creates a pod. Its processes start at the given time of the boot clock.
+// began is a time on the boot clock.
 func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 	if spec.Unit != nil {
 		return w.newUnit(spec, generation, began)
@@ -59,7 +58,7 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 	return p
 }
 
-// newUnit creates a unit, as a pod with one container and without a pause process.
+// A unit is a pod with one container and without a pause process.
 func (w *world) newUnit(spec *Pod, generation int, began time.Duration) *pod {
 	u := spec.Unit
 	c := &container{Owner: u.Owner(), spec: &spec.Containers[0]}
@@ -86,8 +85,7 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 	return c
 }
 
-// spawn sets the PID and the start time of a process. The start time is in hundredths of a second
-// since boot.
+// The start time is in hundredths of a second since boot.
 func (w *world) spawn(p process, began time.Duration) *process {
 	p.startStep, p.rendered = w.steps, nil
 	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
@@ -97,7 +95,7 @@ func (w *world) spawn(p process, began time.Duration) *process {
 	return &p
 }
 
-// all returns the pod's processes, including the pause process.
+// all includes the pause process.
 func (p *pod) all() []*process {
 	var all []*process
 	if p.pause != nil {
@@ -109,8 +107,7 @@ func (p *pod) all() []*process {
 	return all
 }
 
-// cgroupPath returns the path of a container's cgroup in the unified hierarchy, as the systemd
-// driver and containerd create it.
+// cgroupPath returns the path in the unified hierarchy that the systemd driver and containerd create.
 func cgroupPath(qos, uid, id string) string {
 	slice, parent := "kubepods", "/kubepods.slice/"
 	if qos != "" {

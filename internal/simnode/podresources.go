@@ -40,8 +40,7 @@ func (k *podResources) Get(_ context.Context, r *v1.GetPodResourcesRequest) (*v1
 	return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.PodName, r.PodNamespace)
 }
 
-// GetAllocatableResources implements the kubelet's API. It returns only devices from device
-// plugins.
+// GetAllocatableResources implements the kubelet's API. It returns only devices from device plugins.
 func (k *podResources) GetAllocatableResources(context.Context, *v1.AllocatableResourcesRequest) (*v1.AllocatableResourcesResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +66,6 @@ func (k *podResources) resources(p *pod) *v1.PodResources {
 	return r
 }
 
-// devices returns the entries for devices from the device plugin.
 func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
@@ -82,9 +80,8 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// claim returns the entry for a resource claim, which does not show whether the claim has admin access. As in the
-// kubelet (GetDynamicResources in its container manager), each device also lists the CDI devices of all earlier
-// devices.
+// The entry for a resource claim does not show whether the claim has admin access. As in the kubelet
+// (GetDynamicResources in its container manager), each device also lists the CDI devices of all earlier devices.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

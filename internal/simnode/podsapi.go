@@ -41,7 +41,7 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 }
 
 // marshal encodes the fields that identify the pod as a core/v1 Pod in protobuf (k8s.io/api/core/v1/generated.proto).
-// It does not use the type in the module k8s.io/api, because nothing else here needs this large module.
+// It does not use the large module k8s.io/api, which nothing else here needs.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace
@@ -55,7 +55,6 @@ func (p *pod) marshal() []byte {
 	return appendField(appendField(nil, 1, meta), 3, state) // Pod.metadata, Pod.status
 }
 
-// appendField appends a length-delimited field, such as a string or a message.
 func appendField[T string | []byte](to []byte, number protowire.Number, value T) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(value))
 }

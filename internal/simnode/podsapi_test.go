@@ -17,13 +17,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// apiPod contains the fields of a pod in the Pods API.
 type apiPod struct {
 	namespace, name, uid, phase string
 	containers                  map[string]string // ids by name
 }
 
-// decode returns the values of a message's fields, by field number.
+// decode returns the values of a protobuf message by field number.
 func decode(t *testing.T, message []byte) map[protowire.Number][]string {
 	t.Helper()
 	out := make(map[protowire.Number][]string)
@@ -56,7 +55,7 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// TestPodsAPI compares the containers from the Pods API with the log links, which exist for every container.
+// The log links exist for every container, so the Pods API must list the same containers.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
@@ -95,7 +94,6 @@ func TestPodsAPI(t *testing.T) {
 	}
 }
 
-// logLinks returns the log links of a node's containers, with their targets.
 func logLinks(t *testing.T, node string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(node, "log/containers")
@@ -112,8 +110,7 @@ func logLinks(t *testing.T, node string) map[string]string {
 	return links
 }
 
-// TestNoPodsAPI checks that, if the kubelet does not serve the Pods API, neither its socket nor the socket's directory
-// exists.
+// If the kubelet does not serve the Pods API, neither its socket nor the socket's directory exists.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")

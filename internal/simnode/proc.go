@@ -28,8 +28,7 @@ const (
 	privateNamespace = "pid:[4026532781]"
 )
 
-// write creates the files that do not belong to a process: /proc/stat with the boot time, and the
-// boot id.
+// write creates the files that do not belong to a process: /proc/stat with the boot time, and the boot id.
 func (t procTree) write(boot string, start gpu.Instant) error {
 	if err := os.MkdirAll(t.scratch, 0o755); err != nil {
 		return err
@@ -43,9 +42,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
-// view returns a process as it appears in the tree, and reports whether the tree shows the process.
-// If the exporter has a private PID namespace, the exporter is PID 1, and its cgroup is the root of
-// its cgroup namespace.
+// view reports whether the tree shows a process. In a private PID namespace, the exporter is PID 1, and its cgroup is
+// the root of its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true
@@ -114,8 +112,8 @@ func (p *process) cgroupFile() string {
 	return p.cgroup
 }
 
-// stat returns the line in /proc/<pid>/stat, which has 52 fields (proc(5)). Field 2 is the process
-// name without quotes. Field 22 is the start time.
+// The line in /proc/<pid>/stat has 52 fields (proc(5)). Field 2 is the process name without quotes. Field 22 is the
+// start time.
 func (p *process) stat() string {
 	return fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 "+ // 1-9
 		"1450 0 3 0 12 7 0 0 20 0 1 0 "+ // 10-21

@@ -6,28 +6,25 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value is the setting with which samples represent
-// the work best. Its sampling rate is the rate of NVIDIA's ring: 72 samples in 10 seconds (NVIDIA
-// open-gpu-kernel-modules, ctrl2080perf.h).
+// Sampling configures the driver's utilisation samples. The zero value has the rate of NVIDIA's ring, 72 samples in 10
+// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h), and its samples represent the work best.
 type Sampling struct {
-	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz,
-	// depending on the product.
+	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz, depending on the
+	// product.
 	PerSecond float64
-	// Even distributes the samples among processes exactly in proportion to their activity, without
-	// the noise of random sampling.
+	// Even distributes the samples among processes exactly in proportion to their activity, instead of at random.
 	Even bool
 	// Idle selects the process that a sample names if no process runs.
 	Idle Names
-	// Power is the time over which the driver averages a power sample, up to one second. If it is 0, the driver keeps
-	// no power samples.
+	// Power is the time over which the driver averages a power sample, up to one second. If it is 0, there are no power
+	// samples.
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header allows three
-// interpretations, and public traces do not show which interpretation is right.
+// Names selects the process that a sample names while nothing runs. The driver's header allows three interpretations,
+// and public traces do not show which one is right.
 type Names int
 
-// While nothing runs, a sample names one of these.
 const (
 	NamesActive Names = iota // a process with a context, with 0 %
 	NamesLast                // the last process that ran, selected at random from the active processes
@@ -37,8 +34,7 @@ const (
 // ringSpan is the period that the samples in the driver's ring cover.
 const ringSpan = 10 * time.Second
 
-// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage, and the process that
-// ran at the time of the sample.
+// A sample in the ring contains the busy percentage of one GPU, and the process that ran at the time of the sample.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
@@ -51,7 +47,6 @@ type sample struct {
 	busy, memory int           // percent
 }
 
-// at returns the time of the k-th sample.
 func (s Sampling) at(k int64) time.Duration {
 	if s.PerSecond == 0 {
 		const ringLength = 72
@@ -60,8 +55,8 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time, while the given loads run, and drops samples that are
-// older than ringSpan. It returns all samples that it took. It does not add samples without a process to the ring.
+// record takes the samples that are due until the given time. It returns them all, but adds only samples with a process
+// to the ring, which keeps them for ringSpan.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -100,8 +95,8 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
-// evenly returns the k-th number of a sequence that is spread evenly below n. The sequence uses the fractional parts of
-// the multiples of the golden ratio.
+// evenly returns the k-th number of a sequence that is spread evenly below n: the fractional parts of the multiples of
+// the golden ratio.
 func evenly(k int64, n int) int {
 	const ratio = 2654435769 // fraction of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
@@ -117,7 +112,7 @@ func pick(loads []load, point int) uint32 {
 	return 0
 }
 
-// sampledAs returns the load that is named by the samples of a load. Samples of an MPS client name the client's server.
+// Samples of an MPS client name the client's server.
 func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l

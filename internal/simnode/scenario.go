@@ -26,20 +26,19 @@ type Scenario struct {
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims contains the resource claims for which DRA has allocated devices. A node runs either a device plugin
-	// or a DRA driver, so the device plugin offers no GPUs if there are claims.
+	// Claims contains the resource claims for which DRA has allocated devices. A node runs either a device plugin or a
+	// DRA driver, so with claims the device plugin offers no GPUs.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
 	// PodsAPI is set if the kubelet serves its Pods API, which exists since Kubernetes 1.37.
 	PodsAPI bool
-	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not
-	// set.
+	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not set.
 	PrivatePIDs bool
 	Events      []Event
 	Sampling    Sampling
-	// If NoTruth is set, only the first row of the truth is written. NoTruth is used for scenarios with thousands
-	// of short-lived processes, because each row would be long.
+	// If NoTruth is set, only the first row of the truth is written. With thousands of short-lived processes, each row
+	// would be long.
 	NoTruth bool
 }
 
@@ -64,8 +63,8 @@ type GPU struct {
 	// Counter is the value of the board's energy counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
-	// Replicas is the number of replicas that the device plugin offers by time-slicing or MPS. It is 0 if the GPU is
-	// not shared.
+	// Replicas is the number of replicas that the device plugin offers by time-slicing or MPS, or 0 if the GPU is not
+	// shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
 	// GPM is set if the driver reports the busy time of instances, as it does for Hopper and newer GPUs.
@@ -129,18 +128,17 @@ type Process struct {
 	// Below is the path of the process's cgroup, relative to the container's cgroup. It is empty unless a runtime
 	// inside the container has created the cgroup.
 	Below string
-	// Lifetime is the time after which another process replaces the process in a container. If it is 0, the process is
-	// not replaced.
+	// Lifetime is the time after which another process replaces the process in a container, or 0 for no limit.
 	Lifetime time.Duration
 }
 
 // Work describes what a process does on a GPU, on which it has a context.
 type Work struct {
 	GPU int // position in the scenario's list of GPUs
-	// Instance is the position of the MIG instance, in the GPU's list of instances, on which the process works.
+	// Instance is the position of the MIG instance in the GPU's list of instances.
 	Instance int
-	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance fully busy. It
-	// differs between processes, and an exporter cannot measure it for a single process.
+	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance fully busy. An
+	// exporter cannot measure it for a single process.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -165,8 +163,8 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After the time Pause, a new
-	// pod starts with the same GPUs. Its name, its UID and its processes differ from those of the earlier pod.
+	// Lifetime is the time after which the pod ends, or 0 for no limit. After the time Pause, a new pod starts with the
+	// same GPUs, but with another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
@@ -178,7 +176,6 @@ type Span struct {
 	Until time.Duration // exclusive; 0 for no end
 }
 
-// covers reports whether the span includes a time.
 func (s Span) covers(t time.Duration) bool { return t >= s.From && (s.Until == 0 || t < s.Until) }
 
 // Container describes a container with its allocations and processes.
@@ -202,9 +199,9 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the
-// driver reports it as lost. While no driver is loaded, no process works on the GPUs, but the processes do not end.
-// On a real machine, they would end. Pods start and end even while the kubelet is stopped.
+// A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the driver
+// reports it as lost. While no driver is loaded, no process works on the GPUs, but unlike on a real machine the
+// processes do not end. Pods start and end even while the kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails

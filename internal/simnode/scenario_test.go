@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestChurn checks that two pods are replaced every second. The kubelet's list, the log links, /proc and the
-// driver's process lists must show the change.
+// Two pods are replaced every second. The kubelet's list, the log links, /proc and the driver's process lists must show
+// the change.
 func TestChurn(t *testing.T) {
 	n := open(t, "churn")
 	kubelet := dial(t, n)
@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestPause checks that a pod is missing during its pause, and that another pod replaces it after the pause.
+// A pod is missing during its pause, and another pod replaces it after the pause.
 func TestPause(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -83,8 +83,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestKubeletRestart checks that a stopped kubelet has no socket. A restarted kubelet must create a new socket, and
-// list the pods that started in the meantime.
+// A stopped kubelet has no socket. A restarted kubelet must create a new socket, and list the pods that started in the
+// meantime.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestLost checks a GPU that falls off the bus, and a reload of the driver that removes this GPU.
+// A GPU falls off the bus, and a reload of the driver removes it.
 func TestLost(t *testing.T) {
 	n := open(t, "lost")
 	dead := driverState(t, n)["gpu"][2]

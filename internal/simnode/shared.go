@@ -2,8 +2,8 @@ package simnode
 
 import "time"
 
-// timeslice returns a machine with a device plugin that offers six replicas of every GPU. The pods on
-// the first GPU differ in activity and power. The pods on the second GPU are equal.
+// The device plugin offers six replicas of every GPU. The pods on the first GPU differ in activity and power. The pods
+// on the second GPU are equal.
 func timeslice() Scenario {
 	sc := hgxH100("timeslice", 2)
 	sc.Description = "2 H100 shared by time-slicing; 4 different pods on one, 2 equal pods on the other"
@@ -23,7 +23,6 @@ func timeslice() Scenario {
 	return sc
 }
 
-// accounted returns the machine timeslice with a newer driver in accounting mode.
 func accounted() Scenario {
 	sc := timeslice()
 	sc.Name, sc.Node = "accounting", "accounting-0"
@@ -35,8 +34,8 @@ func accounted() Scenario {
 	return sc
 }
 
-// mps returns a machine with a device plugin that offers ten replicas of a GPU through MPS. The plugin's control daemon
-// runs the MPS server in a separate pod without an allocation.
+// The device plugin offers ten replicas of a GPU through MPS. Its control daemon runs the MPS server in a separate pod
+// without an allocation.
 func mps() Scenario {
 	sc := hgxH100("mps", 1)
 	sc.Description = "1 H100 shared by MPS; 3 client pods and the server in the pod of the control daemon"
@@ -61,7 +60,6 @@ func mps() Scenario {
 	return sc
 }
 
-// sharer returns a pod with one process that holds parts of a GPU.
 func sharer(name string, devices []Device, work ...Work) Pod {
 	return Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "main", Devices: devices, Processes: []Process{{Comm: "python3", Work: work}},

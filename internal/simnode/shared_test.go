@@ -21,8 +21,8 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 	return pods, g.Energy, g.Idle
 }
 
-// TestTimeslice checks that the floor of a shared GPU is divided among its pods by replicas, and
-// that the energy of each process is charged to its pod.
+// The floor of a shared GPU is divided among its pods by replicas, and the energy of each process is charged to its
+// pod.
 func TestTimeslice(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -43,8 +43,7 @@ func TestTimeslice(t *testing.T) {
 	}
 }
 
-// TestMPS checks that the driver lists the clients of an MPS server separately and attributes
-// their samples to the server.
+// The driver lists the clients of an MPS server separately, and attributes their samples to the server.
 func TestMPS(t *testing.T) {
 	n := open(t, "mps")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -77,8 +76,7 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestDRA checks that two pods with the same claim both hold the devices of the claim, and that a claim with admin
-// access holds no device.
+// Two pods with the same claim both hold the devices of the claim. A claim with admin access holds no device.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -94,7 +92,7 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// TestHog checks that the floor is charged to the holder of a GPU, regardless of the processes that use the GPU.
+// The floor is charged to the holder of a GPU, regardless of the processes that use the GPU.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

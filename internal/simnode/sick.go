@@ -2,8 +2,7 @@ package simnode
 
 import "time"
 
-// trainer returns a machine with four H100 and a pod that trains on all of them, with the same load
-// on each GPU.
+// The machine has four H100 and a pod that trains on all of them, with the same load on each.
 func trainer(name string) Scenario {
 	sc := hgxH100(name, 4)
 	pod := Pod{Namespace: "research", Name: "pretrain-0", Containers: []Container{{Name: "trainer", Devices: GPUs(0, 1, 2, 3)}}}
@@ -15,9 +14,8 @@ func trainer(name string) Scenario {
 	return sc
 }
 
-// sick returns a machine with a board on which more and more errors occur until it is lost. The XID errors follow
-// NVIDIA's catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row remap, 94 a
-// contained error, and 154 a changed recovery action.
+// The XID errors follow NVIDIA's catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row
+// remap, 94 a contained error, and 154 a changed recovery action.
 func sick() Scenario {
 	sc := trainer("sick")
 	sc.Description = "4 H100; a board has memory and NVLink errors, fewer spare rows after 4 min, uncorrectable errors after 6 min, and is lost after 22 min"
@@ -52,8 +50,6 @@ func sick() Scenario {
 	return sc
 }
 
-// throttled returns a machine with two GPUs that are much slower than the other GPUs under the same
-// load.
 func throttled() Scenario {
 	sc := trainer("throttled")
 	sc.Description = "4 H100 under the same load; from 1 to 17 min one is too hot, and the power brake slows another down"
@@ -63,8 +59,7 @@ func throttled() Scenario {
 	return sc
 }
 
-// during returns two defects: the first adds by to a condition at the start of a span, and the second subtracts it at
-// the end.
+// during adds by to a condition at the start of a span, and subtracts it at the end.
 func during(span Span, c Condition, by int64) []Defect {
 	return []Defect{{Condition: c, Span: Span{From: span.From}, By: by}, {Condition: c, Span: Span{From: span.Until}, By: -by}}
 }

@@ -17,7 +17,7 @@ func after(d time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: start.Wall.Add(d), Boot: start.Boot + d}
 }
 
-// open creates a scenario in a directory with a short name.
+// The directory has a short name, because the path of a socket is limited.
 func open(t *testing.T, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -65,7 +65,6 @@ func history(t *testing.T, n *simnode.Node) simnode.History {
 	return rows
 }
 
-// fields contains a record of the driver's state file, by key.
 type fields map[string]string
 
 // driverState returns the records of the driver's state file by name.

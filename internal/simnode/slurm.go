@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// slurm returns a machine in a Slurm cluster with cgroup v2. Since Slurm 26.05, a job's cgroup is named by its SLUID.
+// With cgroup v2, Slurm 26.05 and newer name a job's cgroup by its SLUID.
 func slurm() Scenario {
 	sc := machineWithoutKubelet("slurm", 6)
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
@@ -31,7 +31,7 @@ func slurm() Scenario {
 	return sc
 }
 
-// slurmV1 returns a machine in a Slurm cluster with cgroup v1, where a job's cgroup is named by its job id.
+// With cgroup v1, a job's cgroup is named by its job id.
 func slurmV1() Scenario {
 	sc := machineWithoutKubelet("slurm-v1", 3)
 	sc.Description = "3 H100 of a Slurm cluster with cgroup v1; a job of one GPU, a job without work, an idle GPU"
@@ -76,7 +76,7 @@ func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	return u
 }
 
-// onV1 moves a job to cgroup v1, where Slurm creates cgroups only for some controllers.
+// Slurm creates cgroup v1 cgroups only for some controllers.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
 	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)

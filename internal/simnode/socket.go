@@ -11,13 +11,12 @@ import (
 // maxSocketPath is the maximum length of a path that fits into sockaddr_un, with its terminating NUL.
 const maxSocketPath = 107
 
-// socket is a gRPC server on a unix socket.
 type socket struct {
 	server *grpc.Server
 	served chan error // receives the result of Serve
 }
 
-// openSocket starts a server on a socket at a path. It serves until it is closed.
+// openSocket starts a server. It serves until it is closed.
 func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, limit is %d: choose a shorter directory",
@@ -33,8 +32,7 @@ func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, err
 	return s, nil
 }
 
-// close stops the server and removes the socket. It ignores the error of a server that was stopped before it began to
-// serve.
+// close ignores the error of a server that was stopped before it began to serve.
 func (s *socket) close() error {
 	s.server.Stop()
 	if err := <-s.served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// writeSys writes a /sys directory with the PCI devices and the DMI identity of the machine.
 func writeSys(dir string, sc *Scenario) error {
 	for _, g := range sc.GPUs {
 		if g.AMD != nil {
@@ -33,8 +32,7 @@ func writeSys(dir string, sc *Scenario) error {
 	return writeFiles(filepath.Join(dir, "class/dmi/id"), sc.DMI)
 }
 
-// writeModule creates or removes the directory of NVIDIA's kernel module in /sys, which exists only while the module is
-// loaded.
+// The directory of NVIDIA's kernel module in /sys exists only while the module is loaded.
 func (n *Node) writeModule() error {
 	version := ""
 	if n.world.driver.loaded {
@@ -51,8 +49,7 @@ func (n *Node) writeModule() error {
 	return writeFiles(dir, map[string]string{"version": version})
 }
 
-// writePCI adds a PCI device. As in the kernel's /sys, the bus directory contains a link to the device's folder below
-// the PCI root.
+// As in the kernel's /sys, the bus directory contains a link to the device's folder below the PCI root.
 func writePCI(dir string, d PCIDevice) error {
 	err := writeFiles(filepath.Join(dir, pciFolder(d.Address)), map[string]string{
 		"vendor": d.Vendor, "device": d.Device, "class": d.Class,
@@ -74,7 +71,6 @@ func writePCI(dir string, d PCIDevice) error {
 	return link(dir, filepath.Join("bus/pci/devices", d.Address), pciFolder(d.Address))
 }
 
-// bind adds the links between a device and its driver.
 func bind(dir, address, driver string) error {
 	driver = filepath.Join("bus/pci/drivers", driver)
 	if err := link(dir, filepath.Join(driver, address), pciFolder(address)); err != nil {
@@ -83,7 +79,6 @@ func bind(dir, address, driver string) error {
 	return link(dir, filepath.Join(pciFolder(address), "driver"), driver)
 }
 
-// pciFolder returns the directory of a PCI device below /sys.
 func pciFolder(address string) string {
 	return filepath.Join("devices", "pci"+address[:len("0000:00")], address)
 }
@@ -91,8 +86,7 @@ func pciFolder(address string) string {
 // managementDisplay is the PCI class of a management controller's display device, which is card0.
 const managementDisplay = "0x030000"
 
-// sysfsAddress converts a PCI address from NVML's format to the kernel's format, which has a four-digit domain and
-// lower-case letters.
+// The kernel's format of a PCI address has a four-digit domain and lower-case letters.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))
 }

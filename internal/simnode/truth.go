@@ -30,15 +30,14 @@ type Truth struct {
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the energy counter that the driver reports for this GPU. If the GPU has no counter
-	// of its own, it is the counter of the GPU's module. Counter is nil while the GPU is lost or the
-	// driver is not loaded.
+	// Counter is the energy counter that the driver reports for this GPU, or for its module if the GPU has no counter
+	// of its own. It is nil while the GPU is lost or the driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
 	// Peak is the highest power of any step so far, in mW.
 	Peak int64 `json:"peak_mw"`
-	// Idle is the part of the floor that is charged to no owner. Retired is the energy of containers
-	// and processes that ended at least a minute ago and are no longer listed.
+	// Idle is the part of the floor that is charged to no owner. Retired is the energy of containers and processes that
+	// ended at least a minute ago and are no longer listed.
 	Idle       gpu.Millijoules  `json:"idle_mj"`
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
@@ -51,13 +50,12 @@ type GPUTruth struct {
 type ContainerTruth struct {
 	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
-	// Held is the time in ms for which the container held the GPU by allocation, summed over
-	// instances. Several replicas of one GPU or instance count once.
+	// Held is the time in ms for which the container held the GPU by allocation, summed over instances. Several
+	// replicas of one GPU or instance count once.
 	Held int64 `json:"held_ms,omitempty"`
 }
 
-// ProcessTruth is the true use of a GPU by one process. The owner is empty for a process on the
-// host.
+// ProcessTruth is the true use of a GPU by one process. The owner is empty for a process on the host.
 type ProcessTruth struct {
 	gpu.ProcessID
 	Command string `json:"name"`

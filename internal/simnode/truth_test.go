@@ -40,7 +40,6 @@ func TestTruthBalances(t *testing.T) {
 	}
 }
 
-// checkRow checks the balance of every GPU and module.
 func checkRow(t *testing.T, row *simnode.Truth) {
 	t.Helper()
 	boards := make(map[string]gpu.Millijoules)
@@ -59,7 +58,7 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 	}
 }
 
-// checkProcesses checks that the processes of a container use no more energy than the container.
+// The processes of a container must use no more energy than the container.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
 	used := make(map[gpu.Owner]gpu.Millijoules)
@@ -73,7 +72,7 @@ func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	}
 }
 
-// checkRise checks that no value decreases, except counters at a reload of the driver.
+// No value may decrease, except counters at a reload of the driver.
 func checkRise(t *testing.T, before, row *simnode.Truth) {
 	t.Helper()
 	for i := range row.GPUs {
@@ -112,7 +111,7 @@ func TestTruthIsPlausible(t *testing.T) {
 	}
 }
 
-// TestCounterHasRow checks that the truth contains a row for every counter value that the driver reports.
+// The truth must contain a row for every counter value that the driver reports.
 func TestCounterHasRow(t *testing.T) {
 	for _, tt := range []struct{ scenario, field string }{
 		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},
@@ -135,8 +134,7 @@ func TestCounterHasRow(t *testing.T) {
 	}
 }
 
-// TestModuleCounter checks that the GPUs of a module report the same counter, which increases by the energy of both
-// GPUs.
+// The GPUs of a module report the same counter, which increases by the energy of both GPUs.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -170,7 +168,7 @@ func TestModuleCounter(t *testing.T) {
 	}
 }
 
-// TestStepIsDeterministic checks that the result depends only on the scenario and the time, not on when Step is called.
+// The result must depend only on the scenario and the time, not on when Step is called.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -252,8 +250,7 @@ func TestReadTruthLeavesOutUnfinishedRow(t *testing.T) {
 	}
 }
 
-// TestTruthSparse checks that the sparse history contains every hundredth row of the history,
-// without processes.
+// The sparse history contains every hundredth row of the history, without processes.
 func TestTruthSparse(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 31*time.Second, time.Second)
@@ -274,8 +271,7 @@ func TestTruthSparse(t *testing.T) {
 	}
 }
 
-// TestTruthHeld checks the held times of containers, including containers with two replicas, and the highest power of
-// the GPU. Two processes on the GPU draw 500 W each for 40 % of the time.
+// Two processes on the GPU draw 500 W each for 40 % of the time. A container with two replicas holds the GPU only once.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {

@@ -17,8 +17,7 @@ const maxLog = 64 << 20
 // sparse is the number of steps between two rows of the sparse history.
 const sparse = int64(10 * time.Second / step)
 
-// truthLog writes the truth to files: it replaces the file with the newest row, and appends rows to two histories. It
-// is not safe for concurrent use.
+// truthLog replaces the file with the newest row, and appends rows to two histories. It is not safe for concurrent use.
 type truthLog struct {
 	newest          string
 	dense, sparsely *growing
@@ -34,8 +33,8 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return &truthLog{newest: filepath.Join(dir, "truth.json"), dense: dense, sparsely: sparsely}, err
 }
 
-// add keeps the row of a step until the next flush. If it has many rows, it flushes them, so that a long jump in time
-// needs little memory. Rows of the sparse history have no processes.
+// add keeps the row of a step until the next flush. It flushes many rows itself, so that a long jump in time needs
+// little memory. Rows of the sparse history have no processes.
 func (l *truthLog) add(t Truth, n int64) error {
 	row, err := json.Marshal(t)
 	if err != nil {
@@ -68,7 +67,7 @@ func (l *truthLog) flush() error {
 
 func (l *truthLog) close() error { return errors.Join(l.dense.file.Close(), l.sparsely.file.Close()) }
 
-// growing is a file to which rows are appended. A rotation keeps the previous file.
+// Rows are appended to a growing file. A rotation keeps the previous file.
 type growing struct {
 	path, older string
 
@@ -77,7 +76,6 @@ type growing struct {
 	pending bytes.Buffer
 }
 
-// create creates a history file in a folder.
 func create(dir, name string) (*growing, error) {
 	g := &growing{path: filepath.Join(dir, name+".jsonl"), older: filepath.Join(dir, name+".1.jsonl")}
 	var err error
@@ -96,7 +94,6 @@ func (g *growing) flush() error {
 	return err
 }
 
-// rotate renames the file and starts a new file.
 func (g *growing) rotate() error {
 	if err := g.file.Close(); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 // Unit is a job, a container outside pods, a service or a user.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The Below of each process is appended to it.
-	// Alternatively, Cgroup contains the lines of a cgroup file, with %s in place of Below.
+	// Cgroup is the path of the unit's cgroup in the unified hierarchy, to which the Below of each process is appended.
+	// Alternatively, it contains the lines of a cgroup file, with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // devices that the unit holds
@@ -25,7 +25,7 @@ type Unit struct {
 	Span
 }
 
-// withUnits returns the scenario with its units as pods, so that units start, end and use energy like pods.
+// withUnits turns units into pods, so that they start, end and use energy like pods.
 func (sc Scenario) withUnits() Scenario {
 	sc.Pods = append([]Pod(nil), sc.Pods...)
 	for i := range sc.Units {
@@ -46,7 +46,7 @@ func (u *Unit) cgroup(below string) string {
 	return u.Cgroup + below
 }
 
-// removeNodeFiles removes files. It is not an error if another unit has already removed a file.
+// Another unit may already have removed a file.
 func removeNodeFiles(dir string, files map[string]string) error {
 	for name := range files {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,15 +56,15 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All three
-// directories are below the node's directory.
+// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All are below the
+// node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"
 	podmanRoot = "podman"
 )
 
-// unitFlags returns the exporter's flags for units. Prologs exist only on Slurm nodes.
+// Prologs exist only on Slurm nodes.
 func (n *Node) unitFlags() (flags []string) {
 	if slices.ContainsFunc(n.world.scenario.Units, func(u Unit) bool { return u.Manager == "slurm" }) {
 		flags = []string{"--units.held-dir=" + filepath.Join(n.dir, heldDir)}

@@ -15,8 +15,6 @@ func UnitCheats() (cheating, honest Scenario, names []string) { return playTrick
 // ManagerCheats is a variant of [UnitCheats] in which units imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
-// playTricks returns a machine on which units try tricks, the same machine without the tricks, and the names of the
-// tricks.
 func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
 	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating
@@ -38,7 +36,6 @@ func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) 
 	return cheating, honest, names
 }
 
-// A unitTrick is a way for a unit to change charges.
 type unitTrick struct {
 	name string
 	unit func(gpu int) Unit
@@ -119,7 +116,7 @@ func malloryService(g int) Unit {
 
 func malloryJob(g int) Unit {
 	u := SlurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
-	// Both jobs hold the GPU on which they run.
-	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // this job does not exist, so it holds no GPU
+	// The file names both jobs that share the GPU.
+	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // without a victim, job 900+g does not exist, so it holds no GPU
 	return u
 }

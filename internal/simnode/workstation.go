@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// workstation returns a machine without Kubernetes and without a scheduler, which several users share.
+// Several users share the machine without a scheduler.
 func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
 	sc.Description = "3 H100 without a scheduler; a Docker container that holds a GPU, a Podman container, a service, two users"
@@ -29,7 +29,6 @@ func workstation() Scenario {
 	return sc
 }
 
-// session returns the unit of a user, with one process.
 func session(uid int, below string, work Work) Unit {
 	return Unit{
 		Unit: gpu.Unit{Manager: "user", Name: fmt.Sprint(uid)}, Cgroup: fmt.Sprintf("/user.slice/user-%d.slice", uid),
@@ -37,7 +36,7 @@ func session(uid int, below string, work Work) Unit {
 	}
 }
 
-// dockerContainer returns a container that Docker Compose created.
+// Docker Compose created the container.
 func dockerContainer(name string, devices []Device, work Work) Unit {
 	id := hexID("docker", name)
 	ids := ""
@@ -58,7 +57,7 @@ func dockerContainer(name string, devices []Device, work Work) Unit {
 	}
 }
 
-// podmanContainer returns a container of root's Podman.
+// The container belongs to root's Podman.
 func podmanContainer(name string, work Work) Unit {
 	id := hexID("podman", name)
 	return Unit{

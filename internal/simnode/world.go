@@ -28,7 +28,7 @@ type world struct {
 	events  []Event // events that have not happened yet
 }
 
-// pendingPod is the successor of an ended pod, which waits until its pause ends.
+// A pendingPod waits until its pause ends.
 type pendingPod struct {
 	spec       *Pod
 	generation int
@@ -75,11 +75,9 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 // beforeStart returns the boot-clock time of the moment d before the start, or 0 if this moment is before the boot.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
-// elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step: the pods that ended or started, and the processes that ended or started in the
-// other pods.
+// change is the result of one step. It lists processes only if their pod neither ended nor started.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -119,7 +117,6 @@ func (w *world) advance() change {
 	return ch
 }
 
-// replacePods ends pods whose lifetime has passed, and starts the pods that are due.
 func (w *world) replacePods() change {
 	var ch change
 	var living []*pod
@@ -155,7 +152,6 @@ func (w *world) replacePods() change {
 	return ch
 }
 
-// replaceProcesses ends processes whose lifetime has passed, and starts their successors.
 func (w *world) replaceProcesses(ch change) change {
 	for _, p := range w.pods {
 		for _, c := range p.containers {
@@ -171,7 +167,6 @@ func (w *world) replaceProcesses(ch change) change {
 	return ch
 }
 
-// startPending starts the pods whose pause has ended.
 func (w *world) startPending() []*pod {
 	var started []*pod
 	w.pending = slices.DeleteFunc(w.pending, func(v pendingPod) bool {
@@ -211,7 +206,6 @@ func (w *world) applyEvent(e Event) {
 	}
 }
 
-// reportXID records an XID error of a board, which the driver reports to its clients.
 func (w *world) reportXID(b *board, code int) {
 	w.driver.xids = append(w.driver.xids, xid{b.UUID, code})
 	if b.health != nil {
@@ -219,7 +213,7 @@ func (w *world) reportXID(b *board, code int) {
 	}
 }
 
-// renumber simulates a load of the driver: it omits unreachable GPUs, and sets the energy counters to zero.
+// A reloaded driver omits unreachable GPUs, and its energy counters start at zero.
 func (w *world) renumber() {
 	for _, b := range w.boards {
 		if b.gone = b.lost; b.AMD == nil && !b.gone {
@@ -229,7 +223,6 @@ func (w *world) renumber() {
 	w.number()
 }
 
-// restart sets the driver's counters of a board to zero.
 func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 	b.healthAtLoad = maps.Clone(b.health)
@@ -247,7 +240,7 @@ func (w *world) number() int {
 	return next
 }
 
-// down reports whether a board is lost or its driver is not loaded.
+// An AMD GPU does not depend on NVIDIA's driver.
 func (w *world) down(b *board) bool { return b.lost || b.AMD == nil && !w.driver.loaded }
 
 // holders returns, for each board, the containers that hold it by allocation. A container appears once for each replica
@@ -264,7 +257,7 @@ func (w *world) holders() [][]holder {
 	return holders
 }
 
-// held returns the devices that a container holds. It omits devices with admin access.
+// held omits devices with admin access.
 func (w *world) held(c *Container) []Device {
 	held := slices.Clone(c.Devices)
 	for _, i := range c.Claims {
@@ -302,7 +295,7 @@ func (w *world) processes() []*process {
 	return all
 }
 
-// memoryUsed returns the memory in use on a board, in bytes.
+// memoryUsed is in bytes.
 func (w *world) memoryUsed(gpu int) uint64 {
 	used := uint64(gib / 2) // memory that the driver itself uses
 	for _, p := range w.processes() {
@@ -326,7 +319,7 @@ func (w *world) module(serial string) gpu.Millijoules {
 	return sum
 }
 
-// modulePower returns the power of a GPU's module in mW.
+// modulePower is in mW.
 func (w *world) modulePower(serial string) int {
 	sum := 0
 	for _, b := range w.boards {
@@ -337,7 +330,6 @@ func (w *world) modulePower(serial string) int {
 	return sum
 }
 
-// truth returns the row of the truth for the last step.
 func (w *world) truth() Truth {
 	t := Truth{
 		Time: w.start.Wall.Add(w.elapsed()).UnixNano(),

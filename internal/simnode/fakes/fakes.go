@@ -1,9 +1,9 @@
 // Package fakes contains fake driver libraries and compiles them.
 //
 // The libraries are written in C because they replace the driver at its C ABI. The released code loads them with dlopen
-// through the same bindings as the real driver. So the tests cover the released code, including struct layouts, sizing
-// calls and return codes. A fake behind a Go interface would test none of these. A shared library in Go would add a
-// second Go runtime to the process.
+// through the same bindings as the real driver, so the tests cover struct layouts, sizing calls and return codes. A
+// fake behind a Go interface would test none of these, and a shared library in Go would add a second Go runtime to the
+// process.
 package fakes
 
 import (
@@ -36,9 +36,9 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. Compile requires
-// gcc, which cgo needs too, and the go command, with which it finds the header of the binding. Compile must be
-// called from within this module. The header comment of nvml.c describes how the library is configured.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. It requires gcc, which
+// cgo needs too, and the go command, which finds the header of the binding. It must be called from within this module.
+// The header comment of nvml.c describes how the library is configured.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
@@ -54,8 +54,8 @@ func CompileCUDA(dir string) (path string, err error) {
 }
 
 // Without copies a compiled library into another directory and returns the path of the copy. Like the library of an
-// older driver, the copy does not export the given functions. Without changes the names of these functions in the
-// copy. The loader looks up symbols by a hash of the name, so it finds neither the old names nor the new names.
+// older driver, the copy does not export the given functions. Without overwrites their names in the copy. The loader
+// looks up symbols by a hash of the name, so it finds neither the old names nor the new ones.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -109,8 +109,7 @@ func (l library) build(path string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
-	// The library must not contain the path of the temporary folder, so that equal sources result in
-	// equal libraries.
+	// The library must not contain the path of the temporary folder, so that equal sources result in equal libraries.
 	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-ffile-prefix-map=" + src + "=.", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
@@ -120,7 +119,6 @@ func (l library) build(path string) error {
 	return err
 }
 
-// includes returns the compiler flag for the headers of the binding.
 func (l library) includes() ([]string, error) {
 	if l.binding == "" {
 		return nil, nil
@@ -132,8 +130,7 @@ func (l library) includes() ([]string, error) {
 	return []string{"-I" + filepath.Join(module, l.headers)}, nil
 }
 
-// output runs a command. If the command fails, the error contains the command's standard error
-// output.
+// If the command fails, the error contains the command's standard error output.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

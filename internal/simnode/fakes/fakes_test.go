@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 )
 
-// TestCompile compiles the libraries against the binding's headers and checks their exported
-// symbols. If the ABI has changed, the compilation fails.
+// The libraries are compiled against the binding's headers. If the ABI has changed, the compilation fails.
 func TestCompile(t *testing.T) {
 	path, err := fakes.Compile(t.TempDir() + "/new")
 	if err != nil {
@@ -36,7 +35,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestNoCompiler checks that the error names the compiler if the compiler is missing.
+// If the compiler is missing, the error must name it.
 func TestNoCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Fatal("this machine has no gcc, which cgo needs:", err)

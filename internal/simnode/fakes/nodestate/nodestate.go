@@ -87,8 +87,8 @@ func healthMask(problems []gpu.FabricProblem) (mask uint32) {
 	return mask
 }
 
-// instances returns the records of a GPU's MIG devices. If a GPU instance has several MIG devices, they share the
-// slices of the instance. The name of a MIG device contains its number of slices.
+// If a GPU instance has several MIG devices, they share the slices of the instance. The name of a MIG device contains
+// its number of slices.
 func instances(g gputest.GPU) (lines []string) {
 	if g.Device.Partitions == nil {
 		return nil
@@ -116,8 +116,8 @@ func instances(g gputest.GPU) (lines []string) {
 // units converts base units to the driver's units: mW, percent and MHz.
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
-// factor returns the number of driver's units in one base unit. It panics if the unit has no row, because with a
-// factor of 0 the gauge would be 0 in all tests.
+// factor returns the number of driver's units in one base unit. It panics if the unit has no row, because with a factor
+// of 0 the gauge would be 0 in all tests.
 func factor(unit string) float64 {
 	f, ok := units[unit]
 	if !ok {
@@ -126,7 +126,6 @@ func factor(unit string) float64 {
 	return f
 }
 
-// reading returns the fields for the current values that a GPU reports.
 func reading(g gputest.GPU) (f []string) {
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
 	r := g.Reading
@@ -163,7 +162,7 @@ func reading(g gputest.GPU) (f []string) {
 	return f
 }
 
-// processes returns the records of a GPU's contexts and samples, and of an injected hang.
+// processes also returns the record of an injected hang.
 func processes(g gputest.GPU) (lines []string) {
 	for _, c := range g.Reading.Contexts {
 		kind, memory := "compute", ""
@@ -199,7 +198,7 @@ func bit(on bool) int {
 	return 0
 }
 
-// number adds a value, converted to the driver's unit, under a key. It adds nothing if the value is unknown.
+// number converts a value to the driver's unit. It adds nothing if the value is unknown.
 func number[T ~int | ~int64 | ~uint64 | ~float64](add func(string, any), key string, value *T, unit float64) {
 	if value == nil {
 		return
