@@ -34,8 +34,8 @@ func (c *Collector) mustRender() {
 	}
 }
 
-// fullSnapshots returns snapshots with a value in every field. For each kind of owner that has accounts, there are
-// two snapshots: in the first snapshot all conditions are true, and in the second snapshot they are false.
+// fullSnapshots returns snapshots with a value in every field: for each kind of owner, one in which all booleans are
+// true, and one in which they are false.
 func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {

@@ -65,8 +65,8 @@ func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord returns a collector for the record. NewRecord takes no options, because a statement that covers years
-// needs every metric of the record.
+// NewRecord returns a collector for [RecordPage]. It takes no options, because reports over years need all metrics of
+// this page.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
 }

@@ -82,7 +82,6 @@ func (r *release) check() error {
 	return nil
 }
 
-// isIn reports whether the release file in dir still contains this request.
 func (r *release) isIn(dir *state.Dir) bool {
 	var now release
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)

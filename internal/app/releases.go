@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// releaseEvery is the interval at which the exporter reads the release file.
 const releaseEvery = time.Second
 
 // releases performs the releases that [ReleaseCommand] requests.
@@ -28,7 +27,7 @@ type releases struct {
 	last    nvml.Release
 	inForce bool
 	logged  string
-	// looking reads the release file, because a call to the file system may hang.
+	// looking reads the release file in a separate goroutine, because a call to the file system may hang.
 	looking lane.Lane[struct{}]
 }
 

@@ -34,8 +34,6 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// checkEquation checks that the energy of every GPU on a page equals the sum of its charged and
-// unattributed parts.
 func checkEquation(t *testing.T, text string) {
 	t.Helper()
 	page, err := exposition.Parse(strings.NewReader(text))

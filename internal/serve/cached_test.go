@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gathered is a gatherer with one metric, whose value is the number of calls.
 type gathered struct {
 	n   int
 	err error

@@ -101,8 +101,7 @@ var compressors = sync.Pool{New: func() any {
 	return z
 }}
 
-// wantsGzip reports whether a client accepts gzip, and whether its header Accept-Encoding is a simple
-// list.
+// simple is false if the header Accept-Encoding contains weights or a wildcard.
 func wantsGzip(header http.Header) (wants, simple bool) {
 	accepted := strings.Join(header["Accept-Encoding"], ",")
 	if strings.ContainsAny(accepted, ";*") {

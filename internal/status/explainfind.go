@@ -40,8 +40,6 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// queryError returns an error that names a flag of the command. Each of these flags is also a
-// parameter of the request.
 func queryError(format string, args ...any) error {
 	return QueryError(fmt.Sprintf(format, args...))
 }

@@ -53,7 +53,7 @@ func (e *Explanation) Span() string {
 	return span + "."
 }
 
-// slack is the time by which an interval may begin after the requested start.
+// If the first interval begins later than slack after the requested start, the explanation contains a remark.
 const slack = 15 * stale
 
 // Sentences returns sentences about the charge and how certain it is.

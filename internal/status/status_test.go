@@ -99,7 +99,6 @@ func lostNode() *gpu.Snapshot {
 	return s
 }
 
-// oldNode returns a node without a driver. Its snapshot is three hours old.
 func oldNode() *gpu.Snapshot {
 	silent := newGPU(0)
 	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
@@ -109,8 +108,6 @@ func oldNode() *gpu.Snapshot {
 	return s
 }
 
-// crowdedNode returns a node with names of the maximum length, a GPU with seven MIG instances, and
-// a GPU with 16 holders.
 func crowdedNode() *gpu.Snapshot {
 	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }
 	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)

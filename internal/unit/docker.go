@@ -166,7 +166,6 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	return list
 }
 
-// cdiKind is the prefix of GPU names in the Container Device Interface (CDI).
 const cdiKind = "nvidia.com/gpu="
 
 // requested returns the GPU that an id names: all, a UUID, an index, <index>:<index of a MIG device>, or a name in the

@@ -33,7 +33,6 @@ type claim struct {
 	written time.Time
 }
 
-// prologFiles contains the data from the directories to which prologs write.
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo

@@ -106,7 +106,7 @@ type Mapper struct {
 	jobs, names map[string]dated
 	// engines contains the manager of each container, by id.
 	engines map[string]string
-	// described contains the descriptions from the jobs' files, by job.
+	// described contains the data in the jobs' files, by job.
 	described map[jobKey]gpu.UnitInfo
 	uids      map[gpu.Unit]string
 	// units contains the units within the limit. For each unit, the value is the boot-clock time at which the

@@ -72,11 +72,10 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers contains names that no manager uses. Each name has a different form.
+// check replaces % in ownedNames by each of these names. No manager uses them, and each has a different form.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// ownedNames contains forms of cgroup names. Users other than root may choose the names below such a
-// cgroup. The character % stands for a filler.
+// Users other than root may choose the names below cgroups with names of these forms.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish stores the result of a poll. It returns an error if the numbers in prologs' files contradict the GPUs that
-// jobs use.
+// publish returns an error if the numbers in prologs' files contradict the GPUs that jobs use.
 func (m *Mapper) publish(found live, now gpu.Instant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
