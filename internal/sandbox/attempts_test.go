@@ -15,18 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is an operation that is tried inside and outside the sandbox. Outside the sandbox, the operation must
-// succeed.
+// attempt is an operation that must succeed outside the sandbox.
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code of the attempt in the sandbox, if the kernel's Landlock ABI is at least abi.
+	// fails is the error code in the sandbox, if the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }
 
-// filtered lists attempts in the table below for which the system call filter returns EPERM. For these attempts,
-// Landlock has no effect, because the kernel applies the filter before Landlock.
+// filtered lists the attempts for which the system call filter returns EPERM. The kernel applies the filter before
+// Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -89,7 +88,6 @@ func openFor(path string, flag int) error {
 	return err
 }
 
-// readOf reads a file of the parent process in /proc.
 func readOf(name string) error {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", os.Getppid(), name))
 	return err
@@ -103,8 +101,7 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice sends an ioctl that the device does not support. The error ENOTTY shows that the ioctl has reached the
-// device.
+// controlDevice sends an ioctl that the device does not support. The error ENOTTY shows that it has reached the device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {
@@ -136,9 +133,8 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that are tried with and without the filter. With the filter, each call returns EPERM.
-// Without the filter, most calls return a different error code, because the test makes them with invalid arguments,
-// so that they have no effect.
+// calls lists system calls that return EPERM with the filter. Most calls have invalid arguments, so that they have no
+// effect and return another error code without the filter.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -233,7 +229,6 @@ func parent() uintptr { return uintptr(os.Getppid()) }
 
 func address[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }
 
-// call makes a system call and returns its error.
 func call(number uintptr, arguments ...uintptr) error {
 	var a [6]uintptr
 	copy(a[:], arguments)

@@ -2,18 +2,17 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// filter is a classic BPF program that allows or denies system calls (seccomp(2)). Each part of
-// the program must leave the call number in the accumulator.
+// filter is a classic BPF program that allows or denies system calls (seccomp(2)). Each part of the program must leave
+// the call number in the accumulator.
 type filter []unix.SockFilter
 
-// These are the results of a filter.
 const (
 	accept = unix.SECCOMP_RET_ALLOW
 	refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// These are offsets in struct seccomp_data. Both supported architectures are little-endian. The
-// kernel uses only the low half of every argument that the filter compares.
+// These are offsets in struct seccomp_data. Both supported architectures are little-endian. The kernel uses only the
+// low half of every argument that the filter compares.
 const (
 	offNumber, offArch, offArguments = 0, 4, 16
 	sizeArgument                     = 8
@@ -22,8 +21,7 @@ const (
 // x32 is a bit that is set in the call numbers of the x32 ABI and not in other call numbers of amd64.
 const x32 = 0x40000000
 
-// newFilter returns the beginning of a filter. It denies calls of other architectures, because
-// their call numbers differ.
+// newFilter denies calls of other architectures, because their call numbers differ.
 func newFilter() filter {
 	return filter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArch),
@@ -38,7 +36,6 @@ func newFilter() filter {
 // allowed returns the complete filter, which allows all other calls.
 func (f filter) allowed() []unix.SockFilter { return append(f, ret(accept)) }
 
-// deny denies calls.
 func (f filter) deny(calls ...uint32) filter {
 	for _, call := range calls {
 		f = f.fail(call, unix.EPERM)
@@ -46,17 +43,16 @@ func (f filter) deny(calls ...uint32) filter {
 	return f
 }
 
-// fail makes a call fail with an error.
 func (f filter) fail(call uint32, errno unix.Errno) filter {
 	return f.jump(call, ret(unix.SECCOMP_RET_ERRNO|uint32(errno)))
 }
 
-// only denies a call, except if the first argument of the call has one of the values.
+// only denies a call unless its first argument has one of the values.
 func (f filter) only(call uint32, values ...uint32) filter {
 	return f.argument(call, 0, accept, refuse, values)
 }
 
-// never denies a call if the given argument of the call has one of the values.
+// never denies a call if the given argument has one of the values.
 func (f filter) never(call, argument uint32, values ...uint32) filter {
 	return f.argument(call, argument, refuse, accept, values)
 }
@@ -69,19 +65,17 @@ func (f filter) argument(call, argument, equal, other uint32, values []uint32) f
 	return f.jump(call, append(body, ret(other))...)
 }
 
-// jump adds instructions that are executed only for one call. The instructions must end with a
-// result. There can be at most 255 instructions, because the distance of a jump is one byte.
+// jump adds instructions that are executed only for one call and must end with a result. There can be at most 255
+// instructions, because the distance of a jump is one byte.
 func (f filter) jump(call uint32, body ...unix.SockFilter) filter {
 	return append(append(f, compare(unix.BPF_JEQ, call, 0, uint8(len(body)))), body...)
 }
 
-// load returns an instruction that loads an argument of the call.
 func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns two instructions that end the filter with the given result if one of the bits is set in the
-// accumulator.
+// set returns instructions that end the filter with the result if one of the bits is set in the accumulator.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

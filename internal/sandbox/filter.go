@@ -14,21 +14,19 @@ import (
 type FilterRules struct {
 	// VSOCK allows connections to a hypervisor.
 	VSOCK bool
-	// Execute allows executing files. Set Execute only if Landlock restricts the program so that it
-	// can execute only its own file and its dynamic loader. All restrictions remain in force after the
-	// program has executed a file.
+	// Execute allows executing files. Set it only if Landlock restricts the program to its own file and its dynamic
+	// loader. All restrictions remain in force after the program has executed a file.
 	Execute bool
 }
 
-// Filter installs a seccomp filter for all threads. The filter cannot be removed. A denied system
-// call returns EPERM, like a call without the necessary capability.
+// Filter installs a seccomp filter for all threads. The filter cannot be removed. A denied system call returns EPERM,
+// like a call without the necessary capability.
 //
-// The filter is a list of denied calls, and not a list of allowed calls. A list of allowed calls
-// would have to follow every version of the driver's library, of libdcgm and of the C library, and
-// it could not be tested on all GPUs. If an allowed call were missing from such a list, the GPUs of
-// a node could no longer be read. Most denied calls act on other processes, on the kernel or on the
-// node. The calls of io_uring are denied because they bypass the filter. The program needs none of
-// the denied calls to read GPUs.
+// The filter denies listed calls instead of allowing listed calls. A list of allowed calls would have to follow every
+// version of the driver's library, of libdcgm and of the C library, and could not be tested on all GPUs. If a call were
+// missing from it, the GPUs of a node could no longer be read. Most denied calls act on other processes, on the kernel
+// or on the node. The calls of io_uring are denied because they bypass the filter. The program needs none of the denied
+// calls to read GPUs.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -36,8 +34,8 @@ func Filter(r FilterRules) error {
 	return install(program(r, os.Getpid()))
 }
 
-// FilterListening installs an additional filter, which denies bind and listen. It must be called
-// after the program has opened its sockets.
+// FilterListening installs an additional filter that denies bind and listen. It must be called after the program has
+// opened its sockets.
 func FilterListening() error {
 	if current.filtered {
 		return nil
@@ -68,22 +66,20 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		deny(deniedHere...).
 		// If clone3 returns ENOSYS, the C library uses clone instead.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
-		// Threads need clone. Child processes are not needed.
+		// Threads need clone, and child processes are not needed.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
-		// The Go runtime sends signals to its threads to preempt them, and reads its own resource
-		// limits.
+		// The Go runtime sends signals to its threads to preempt them, and reads its own resource limits.
 		only(unix.SYS_KILL, uint32(pid)).
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
-		// With the argument 0, these calls change the scheduling of the calling thread, which is allowed.
-		// With another argument, they could change the scheduling of other processes of the same user,
-		// which is denied.
+		// With the argument 0, these calls change the scheduling of the calling thread. With another argument, they
+		// could change other processes of the same user.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
 		only(unix.SYS_SCHED_SETAFFINITY, 0).
-		// These calls set the owner of a file. The owner is a process to which the kernel sends signals.
+		// These calls set the owner of a file: a process to which the kernel sends signals.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
 	return f.allowed()
@@ -112,7 +108,6 @@ var deniedCalls = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// install installs a filter for all threads.
 func install(program []unix.SockFilter) error {
 	runtime.LockOSThread() // no_new_privs is a property of the thread that calls seccomp
 	defer runtime.UnlockOSThread()

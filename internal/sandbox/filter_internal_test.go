@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgram runs the filter in an interpreter. So it can check calls that a test cannot make: calls of other
-// architectures, and calls that affect other processes.
+// TestProgram runs the filter in an interpreter, to check calls that a test cannot make: calls of other architectures,
+// and calls that affect other processes.
 func TestProgram(t *testing.T) {
 	const (
 		i386 = 0x40000003 // AUDIT_ARCH_I386 of linux/audit.h

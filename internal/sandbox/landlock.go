@@ -12,11 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFile contains the rights that are needed to write to an existing file, including device
-// files.
+// writeFile contains the rights to write to an existing file, including device files.
 const writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
-// landlockABI returns the kernel's Landlock ABI version.
 func landlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -25,8 +23,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns the operations that are denied unless a rule allows them. The result depends on the ABI, because a
-// kernel rejects operations that it does not know.
+// denied returns the operations that are denied unless a rule allows them. It depends on the ABI, because a kernel
+// rejects operations that it does not know.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -53,8 +51,7 @@ func denied(abi int) unix.LandlockRulesetAttr {
 	return d
 }
 
-// open creates a ruleset with the denied operations and the exceptions in the rules, and returns
-// its file descriptor.
+// open creates a ruleset and returns its file descriptor.
 func open(r Rules, abi int) (int, error) {
 	d := denied(abi)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&d)), unsafe.Sizeof(d), 0)
@@ -100,8 +97,8 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	return nil
 }
 
-// allow adds a rule for a file, or for a directory and everything below it. If the path is missing
-// or unreachable, allow adds no rule, so the operations stay denied at this path.
+// allow adds a rule for a file, or for a directory and everything below it. If the path is missing or unreachable, no
+// rule is needed: the operations stay denied.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // this right does not apply to files
@@ -119,8 +116,7 @@ func allow(ruleset int, path string, rights uint64) error {
 	return addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&beneath), path)
 }
 
-// netPort is LANDLOCK_RULE_NET_PORT, and portRule is struct landlock_net_port_attr. The package
-// x/sys defines neither of these.
+// netPort is LANDLOCK_RULE_NET_PORT, and portRule is struct landlock_net_port_attr. The package x/sys defines neither.
 const netPort = 2
 
 type portRule struct {
@@ -128,7 +124,6 @@ type portRule struct {
 	port   uint64
 }
 
-// allowPort adds a rule for connections to a TCP port.
 func allowPort(ruleset int, port uint16) error {
 	rule := portRule{access: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, port: uint64(port)}
 	return addRule(ruleset, netPort, unsafe.Pointer(&rule), fmt.Sprintf("TCP port %d", port))
@@ -142,7 +137,7 @@ func addRule(ruleset, kind int, rule unsafe.Pointer, what string) error {
 	return nil
 }
 
-// restrict restricts this thread and the threads and programs that it starts.
+// restrict restricts this thread and all threads and programs that it starts.
 func restrict(ruleset int) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
 		return fmt.Errorf("apply the Landlock ruleset: %w", errno)
@@ -150,8 +145,8 @@ func restrict(ruleset int) error {
 	return nil
 }
 
-// images returns the files that the kernel opens to execute the program: the program file and,
-// unless it is linked statically, the dynamic loader.
+// images returns the files that the kernel opens to execute the program: the program file and, unless it is linked
+// statically, the dynamic loader.
 func images() ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {

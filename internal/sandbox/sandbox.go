@@ -1,15 +1,14 @@
-// Package sandbox permanently restricts the program by Landlock, no_new_privs and seccomp.
-// docs/security.md lists the denied operations.
+// Package sandbox permanently restricts the program by Landlock, no_new_privs and seccomp. docs/security.md lists the
+// denied operations.
 //
-// Landlock restricts a single thread, but the Go runtime has several threads before main begins. Therefore one thread
-// is restricted, and then this thread executes the program again in the same process. As a result, every thread of
-// the executed program is in the same Landlock domain. The library libpsx restricts each thread separately instead.
-// This creates one domain per thread, and before Linux 6.15 threads in different domains cannot signal each other.
-// The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
+// Landlock restricts a single thread, but the Go runtime starts several threads before main. Therefore one restricted
+// thread executes the program again in the same process, so that every thread of the executed program is in the same
+// Landlock domain. The library libpsx would restrict each thread separately instead, with one domain per thread. Before
+// Linux 6.15, threads in different domains cannot signal each other. The kernel's own solution
+// (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
 //
-// Reading files is not restricted. The reason is that the location of the driver's library and of
-// the driver's files depends on the distribution and the container toolkit, and may change while
-// the program runs.
+// Reading files is not restricted, because the location of the driver's files depends on the distribution and the
+// container toolkit, and may change while the program runs.
 package sandbox
 
 import (
@@ -24,25 +23,22 @@ import (
 
 // Rules describes the operations that remain allowed.
 type Rules struct {
-	// State is the directory in which the program writes files. If the directory is missing, Enter
-	// creates it, because a rule needs an existing directory. If State is empty, there is no rule for
-	// such a directory.
+	// State is the directory in which the program writes files, or empty. Enter creates a missing directory, because a
+	// rule needs an existing directory.
 	State string
-	// Features is another directory in which the program writes files. If this directory is missing,
-	// Enter does not create it. If Features is empty, there is no rule for such a directory.
+	// Features is another directory in which the program writes files, or empty. Enter does not create it.
 	Features string
-	// Devices is a directory with device files. The program may open these files for writing and
-	// control the devices. This includes device files that appear later.
+	// Devices is a directory with device files that the program may write and control, including files that appear
+	// later.
 	Devices string
-	// Ports lists the TCP ports to which the program connects.
+	// Ports lists the TCP ports to which the program may connect.
 	Ports []uint16
 }
 
 // marker is the environment variable that passes the restrictions to the executed program.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions describes the current restrictions of the program. abi is the Landlock ABI, or 0 without Landlock.
-// filtered is set if both system call filters are installed.
+// abi is the Landlock ABI, or 0 without Landlock. filtered is set if both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -58,14 +54,12 @@ func (r restrictions) environment() []string {
 	return append(os.Environ(), marker+"="+fmt.Sprint(r.abi, r.filtered))
 }
 
-// openTimeout is the timeout for opening the directories in the rules, because their file system
-// may hang.
+// openTimeout is the timeout for opening the directories in the rules, because their file system may hang.
 const openTimeout = 2 * time.Second
 
-// Enter restricts the program and returns the kernel's Landlock ABI. A newer ABI restricts more
-// operations: truncation since ABI 3, TCP connections since ABI 4, ioctl on devices since ABI 5,
-// and signals since ABI 6. Enter executes the program again, so main must call Enter first. If
-// Enter returns an error, the program is not restricted.
+// Enter restricts the program and returns the kernel's Landlock ABI. A newer ABI restricts more operations: truncation
+// since ABI 3, TCP connections since ABI 4, ioctl on devices since ABI 5, and signals since ABI 6. Enter executes the
+// program again, so main must call it first. If Enter returns an error, the program is not restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
 		_ = os.Unsetenv(marker)
@@ -88,7 +82,7 @@ func Enter(r Rules) (abi int, err error) {
 	return 0, <-failed
 }
 
-// execute restricts this thread and executes the program again. If it succeeds, it does not return.
+// execute restricts this thread and executes the program again. It returns only on errors.
 func execute(ruleset, abi int) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -99,7 +93,7 @@ func execute(ruleset, abi int) error {
 	return replace(restrictions{abi: abi}.environment())
 }
 
-// replace executes the program again. If it succeeds, it does not return.
+// replace executes the program again. It returns only on errors.
 func replace(environment []string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -113,30 +107,26 @@ func replace(environment []string) error {
 }
 
 // Restart executes the program again in the same process, with additional environment variables. The restrictions
-// remain in force, and the executed program adds no restrictions. Restart returns only on errors. [FilterRules] must
-// allow the program to execute files. Landlock allows the program to execute only its own file. If an upgrade has
-// installed a new version in another file, Restart does not execute the new version.
+// remain in force. Restart returns only on errors. [FilterRules] must allow the program to execute files. Landlock
+// allows it to execute only its own file, so Restart does not execute a new version in another file.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return replace(append(current.environment(), environment...))
 }
 
-// deathSignal is the signal that the program receives when its parent ends, or 0 for none. The
-// signal is a property of the main thread. It is read during package initialisation, because Go
-// initialises packages on the main thread, but main may run on another thread.
+// deathSignal is the signal that the program receives when its parent ends, or 0. It is a property of the main thread.
+// Go initialises packages on the main thread, but main may run on another thread.
 var deathSignal = parentDeathSignal()
 
-// parentDeathSignal returns the signal that this thread receives when the parent process ends. It
-// ignores errors, because the call fails only for an invalid address.
+// parentDeathSignal ignores errors, because the call fails only for an invalid address.
 func parentDeathSignal() uintptr {
 	var signal int32
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return uintptr(signal)
 }
 
-// openInTime opens the ruleset. It returns an error if opening the ruleset takes longer than
-// openTimeout.
+// openInTime returns an error if opening the ruleset takes longer than openTimeout.
 func openInTime(r Rules, abi int) (ruleset int, err error) {
 	done := make(chan struct{})
 	var opened int

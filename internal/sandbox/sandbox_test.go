@@ -38,17 +38,15 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// worldVariable is the environment variable with the world for the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// restarts is an environment variable that is set in a program that has restarted.
+// restarts is set in the environment of a program that has restarted.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
-// world describes the environment of the program under test. The test is the program's parent process, listens on the
-// ports and sockets, and owns the files.
+// world describes the environment of the program under test. The test is its parent process, listens on the ports and
+// sockets, and owns the files.
 type world struct {
-	// If Sandboxed is set, the program enters the sandbox. If Stacked is set, it enters sandboxes until the kernel
-	// refuses.
+	// With Sandboxed, the program enters the sandbox. With Stacked, it enters sandboxes until the kernel refuses.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
 	Restarted          bool   // restart in the sandbox
@@ -60,19 +58,14 @@ type world struct {
 	Abstract           string // the name of a socket without a path
 }
 
-// result is the output of the program under test.
 type result struct {
 	ABI   int
 	Error string
-	// Attempts and Calls contain the error code of each attempt and call, by name. The code is
-	// empty for success.
+	// Attempts and Calls contain the error code of each attempt and call, or an empty code for success.
 	Attempts, Calls map[string]string
-	// DeathSignal is the signal that the program receives when its parent ends.
-	DeathSignal int32
-	// Command is the process name.
-	Command string
-	// Restarted is set in a program that restarted.
-	Restarted bool
+	DeathSignal     int32
+	Command         string
+	Restarted       bool
 }
 
 // deathSignal is read during the initialisation of the package, which runs on the main thread.
@@ -108,7 +101,6 @@ func (w *world) explore() result {
 	return r
 }
 
-// command returns the name of this process.
 func command() string {
 	name, _ := os.ReadFile("/proc/self/comm")
 	return strings.TrimSpace(string(name))
@@ -125,7 +117,6 @@ func code(err error) string {
 	return err.Error()
 }
 
-// newWorld creates a world for one program.
 func newWorld(t *testing.T) world {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // not t.TempDir, which may be in /dev, where the sandbox allows writing
@@ -185,7 +176,6 @@ func explore(t *testing.T, w world) result {
 	return r
 }
 
-// needLandlock skips the test if the kernel does not support Landlock.
 func needLandlock(t *testing.T) {
 	t.Helper()
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -241,7 +231,6 @@ func TestRestartDenied(t *testing.T) {
 	}
 }
 
-// expected returns the error code of an attempt in the world.
 func expected(a attempt, w world, abi int) string {
 	switch {
 	case w.Filtered && slices.Contains(filtered, a.name):
@@ -256,7 +245,6 @@ func expected(a attempt, w world, abi int) string {
 	return ""
 }
 
-// checkCalls checks the error codes of the system calls.
 func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	t.Helper()
 	want := make(map[string]string)
@@ -278,8 +266,8 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks a state folder that cannot be created. The program must still run in the sandbox, but
-// must be unable to write files.
+// TestNoStateFolder checks that the program runs in the sandbox, but cannot write files, if the state folder cannot be
+// created.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -290,8 +278,8 @@ func TestNoStateFolder(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the program continues if the kernel refuses to restrict it, such as when the sandbox would be
-// the seventeenth nested sandbox.
+// TestRefused checks that the program continues if the kernel refuses to restrict it, such as in the seventeenth nested
+// sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
