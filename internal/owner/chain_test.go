@@ -33,7 +33,6 @@ func (w *word) Resolve(p owner.Process) func() owner.Answer {
 	}
 }
 
-// machine is a chain with its /proc tree.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -60,7 +59,6 @@ func (m *machine) write(name, content string) {
 	}
 }
 
-// start creates a process with a start time in ticks.
 func (m *machine) start(pid uint32, ticks int, flags int, cgroup string) gpu.ProcessID {
 	m.write(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", pid, flags, ticks))
 	m.write(fmt.Sprintf("%d/cgroup", pid), cgroup)
@@ -76,8 +74,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder checks that a process gets its owner from the first resolver that accepts it, and that it belongs to the
-// host if no resolver accepts it.
+// TestOrder checks that the first resolver that accepts a process determines its owner, and that other processes belong
+// to the host.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)
@@ -97,7 +95,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFinal checks that a resolver is called until its answer is final, even after the process has ended.
+// A resolver must be called until its answer is final, even after the process has ended.
 func TestFinal(t *testing.T) {
 	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}
 	w := &word{word: "pod", answer: func(n int) owner.Answer { return answers[n-1] }}
@@ -126,7 +124,6 @@ func TestFinal(t *testing.T) {
 	}
 }
 
-// TestUnmappedAgain checks that the cgroup of an unmapped process is read again.
 func TestUnmappedAgain(t *testing.T) {
 	m := newMachine(t, &word{word: "?", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})})
 	m.start(10, 5, 0, "?")
@@ -139,7 +136,6 @@ func TestUnmappedAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a process without a readable stat or cgroup is unmapped.
 func TestUnreadable(t *testing.T) {
 	m := newMachine(t)
 	m.write("10/stat", "10 (x)")
