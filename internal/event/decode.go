@@ -15,12 +15,12 @@ import (
 // ErrInvalid is in the error chain if a line is not a valid event.
 var ErrInvalid = errors.New("invalid event")
 
-// logFields contains the fields that the logger adds to a line. Decode ignores these fields, so that log
-// lines can also be sent as events.
+// logFields contains the fields that the logger adds to a line. Decode ignores them, so that log lines can also be sent
+// as events.
 var logFields = []string{"time", "level", "msg"}
 
-// Decode returns the events in a text that contains one event per line. It stops at the first error. It
-// ignores empty lines, rounds times down to milliseconds, and replaces invalid characters.
+// Decode returns the events in a text with one event per line, until the first error. It ignores empty lines, rounds
+// times down to milliseconds, and replaces invalid characters.
 func Decode(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := &source{Reader: r}
@@ -53,8 +53,8 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// source records the error of a reader, unless the error is the end of the file. This is needed because a scanner
-// returns the last, incomplete line before it returns the error.
+// source records the error of a reader, because a scanner returns the last, incomplete line before it returns the
+// error.
 type source struct {
 	io.Reader
 	err error
@@ -68,7 +68,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// decode returns the event in a line. It replaces the characters that archive sinks cannot store.
+// decode replaces the characters that archive sinks cannot store.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
 	in.UseNumber() // without this, numbers would lose their text
@@ -117,8 +117,7 @@ func decode(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
-// take removes a field from the fields of a line, and returns the text in this field. If the field is
-// missing, take returns an empty text.
+// take removes a text field from the fields of a line. A missing field is empty.
 func take(from map[string]any, name string) (string, error) {
 	value := from[name]
 	delete(from, name)
@@ -132,9 +131,8 @@ func take(from map[string]any, name string) (string, error) {
 	return text, nil
 }
 
-// clean replaces zero bytes, which databases reject. Invalid UTF-8 was already replaced by the caller.
-// clean returns an error if a number is out of range or too long, or if values are nested deeper
-// than maxDepth.
+// clean replaces zero bytes, which databases reject. The caller has already replaced invalid UTF-8. clean returns an
+// error if a number is out of range or too long, or if values are nested deeper than maxDepth.
 func clean(value any, depth int) (_ any, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nested objects", maxDepth)
@@ -166,7 +164,7 @@ func clean(value any, depth int) (_ any, err error) {
 
 func withoutZeros(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
-// encode encodes a value like [json.Marshal], but does not escape HTML characters.
+// encode does not escape HTML characters, unlike [json.Marshal].
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)

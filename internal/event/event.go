@@ -1,6 +1,5 @@
-// Package event defines a format for events of GPU pods and their workloads. Each event is one line of JSON.
-// Events are logged and sent to the archive in this format. The reconciler writes this format, and the archive
-// reads it.
+// Package event defines the format in which the reconciler logs events of GPU pods and their workloads and sends them
+// to the archive. Each event is one line of JSON.
 package event
 
 import (
@@ -13,44 +12,40 @@ import (
 	"time"
 )
 
-// Path is the URL path at which the archive receives events. The events are the body of a POST request. The query
-// parameter [ClusterParameter] of the request contains the name of the cluster from which the events come.
+// Path is the URL path at which the archive receives events, in the body of a POST request. [ClusterParameter] is the
+// query parameter for the name of the cluster.
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
-	// RepeatHeader is a header of the archive's response. If it is "true", a sink may have lost events, and the
-	// sender must send the current state again.
+	// RepeatHeader is a header of the archive's response. The value "true" means that a sink may have lost events, and
+	// that the sender must send the current state again.
 	RepeatHeader = "Gpuledger-Repeat"
 )
 
 // Snapshot is the kind of an event that contains the pod itself.
 const Snapshot = "snapshot"
 
-// Limits for an event, in bytes.
 const (
-	// MaxLine limits a line. The limit is larger than any pod: the API server stores at most 1.5 MiB per pod, in a
+	// MaxLine limits a line, in bytes. It is larger than any pod: the API server stores at most 1.5 MiB per pod, in a
 	// more compact encoding.
 	MaxLine = 4 << 20
-	// MaxID limits an id, so that every database can index the id.
+	// MaxID limits an id, in bytes, so that every database can index it.
 	MaxID = 255
-	// MaxText limits all other texts except the details and the object.
+	// MaxText limits all other texts except the details and the object, in bytes.
 	MaxText = 1024
-	// maxDetails limits the details, because people query the details in a database column.
+	// maxDetails limits the details, in bytes, because they are queried in a database column.
 	maxDetails = 256 << 10
-	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists. The JSON of a
-	// pod contains about ten levels, and some databases cannot read JSON with more than a hundred levels.
+	// maxNumber limits the text of a number. maxDepth limits the nesting of objects and lists. The JSON of a pod has
+	// about ten levels, and some databases cannot read more than a hundred.
 	maxNumber = 40
 	maxDepth  = 32
 )
 
 // Event describes a change of a pod or of a workload.
 type Event struct {
-	// Kind is the kind of the change.
 	Kind string `json:"event"`
-	// ID identifies the change among all changes in a cluster. If an event is repeated, its ID and its time stay the
-	// same.
-	ID string `json:"id"`
-	// At is the time of the change.
+	// ID identifies the change among all changes in a cluster. A repeated event has the same ID and time.
+	ID string    `json:"id"`
 	At time.Time `json:"at"`
 
 	Namespace       string `json:"namespace,omitempty"`
@@ -68,12 +63,11 @@ type Event struct {
 
 	// Object is the pod if the event is a snapshot.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Details is a JSON object with additional fields, which depend on the kind of the event. It is nil if there are
-	// no such fields.
+	// Details is a JSON object with fields that depend on the kind, or nil.
 	Details json.RawMessage `json:"-"`
 }
 
-// ID joins the parts of an id. If the result is too long, a digest replaces the end of the result.
+// ID joins the parts of an id. If the id is too long, a digest replaces its end.
 func ID(parts ...string) string {
 	id := strings.Join(parts, "/")
 	if len(id) <= MaxID {
@@ -84,8 +78,8 @@ func ID(parts ...string) string {
 	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
 }
 
-// Append appends the line of an event, including the line break. The names of the fields in Details must differ
-// from the names of the other fields.
+// Append appends the line of an event, including the line break. The names in Details must differ from the names of the
+// other fields.
 func (e *Event) Append(b []byte) ([]byte, error) {
 	if err := e.checkDetails(); err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)
@@ -106,7 +100,6 @@ func (e *Event) Append(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// fields returns the texts of an event by their JSON names.
 func (e *Event) fields() map[string]*string {
 	return map[string]*string{
 		"event": &e.Kind, "id": &e.ID, "namespace": &e.Namespace, "pod": &e.Pod, "pod_uid": &e.PodUID, "resource_version": &e.ResourceVersion, "node": &e.Node,
@@ -115,7 +108,6 @@ func (e *Event) fields() map[string]*string {
 	}
 }
 
-// check returns an error if an event exceeds a limit or has no kind or id.
 func (e *Event) check() error {
 	if e.Kind == "" || e.ID == "" {
 		return errors.New("the event or the id is empty")

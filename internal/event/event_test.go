@@ -26,7 +26,7 @@ func decode(text string) (all []event.Event, err error) {
 	return all, nil
 }
 
-// TestDecode checks that Decode returns the same event from a logged line and from a sent line.
+// TestDecode checks that a logged line and a sent line result in the same event.
 func TestDecode(t *testing.T) {
 	sent := `{"event":"condition","id":"u/condition/Ready","at":"2026-03-01T12:00:00.123456+01:00","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"a","owner_kind":"Job","owner_name":"j","to":"True","from":"False <&>","n":1e2}`
 	logged := `{"time":"2026-03-01T11:00:01Z","msg":"gpu pod",` + sent[1:]
@@ -45,7 +45,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that the error for an invalid line contains the line number and a reason.
+// The error must contain the line number and a reason.
 func TestInvalid(t *testing.T) {
 	const valid = `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}` + "\n"
 	tests := []struct{ name, line, want string }{
@@ -96,7 +96,6 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestID checks that ids are short, and that different parts result in different ids.
 func TestID(t *testing.T) {
 	if got := event.ID("u", "phase", "Running"); got != "u/phase/Running" {
 		t.Errorf("id is %s", got)
@@ -116,8 +115,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that a decoded event does not exceed the limits, and that it stays the same when it is encoded
-// and decoded again.
+// FuzzDecode checks that a decoded event does not exceed the limits, and stays the same when it is encoded and decoded
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"event":"condition","id":"u/é","at":"2026-03-01T12:00:00.1+01:00","pod":"p","a":{"b":[1,"\u0000",null,1e99]},"object":{"x":"\ud800"}}`))
 	f.Add([]byte("{\"event\":\"\xff\",\"id\":\"u\",\"at\":\"9999-12-31T23:59:59-01:00\",\"time\":1}\n{}"))
