@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxAnnotation is the maximum size of the annotation, in bytes. The maximum is small, because every program that
-	// watches Nodes holds the annotations of all Nodes in memory.
+	// maxAnnotation is the maximum size of the annotation, in bytes. It is small, because every program that watches
+	// Nodes holds all annotations in memory.
 	maxAnnotation = 4000
-	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes, and its longest
-	// UUID has 96 bytes.
+	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes, and its
+	// longest UUID has 96 bytes.
 	maxRaw = 96
 )
 
-// record is the content of the annotation. It contains the values from which the labels are made, as the driver and the
-// firmware report them. The content does not change while the GPUs stay the same.
+// record is the content of the annotation: the values from which the labels are made, as the driver and the firmware
+// report them. It does not change while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -43,7 +43,6 @@ type recordedGPU struct {
 	Lost    bool   `json:"lost,omitempty"`
 }
 
-// annotation returns the record as compact JSON.
 func annotation(p inventory.Page, gpus []inventory.GPU) string {
 	r := record{Version: 1, DMI: raw(gpu.Identity(p.Node.ChassisSerial)), GPUs: make([]recordedGPU, 0, len(gpus))}
 	shared := same(gpus)
@@ -68,7 +67,6 @@ func annotation(p inventory.Page, gpus []inventory.GPU) string {
 	}
 }
 
-// same reports whether all GPUs have the same chassis, slot and tray.
 func same(gpus []inventory.GPU) bool {
 	first := gpus[0]
 	for _, g := range gpus {

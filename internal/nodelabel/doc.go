@@ -1,3 +1,3 @@
-// Package nodelabel computes the labels and the annotation of a Node from the inventory of its GPUs. The package
-// does no I/O, uses no clock and imports only the standard library.
+// Package nodelabel computes the labels and the annotation of a Node from the inventory of its GPUs. It does no I/O,
+// uses no clock and imports only the standard library.
 package nodelabel

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is the value that gpuid uses if a string in the inventory is empty. gpuid calls nvidia-smi, and nvidia-smi
-// prints this value if NVML returns an error.
+// unknown is gpuid's value for an empty string in the inventory. It comes from nvidia-smi, which prints it if NVML
+// returns an error.
 const unknown = "N/A"
 
 // gpuid returns the labels of mchmarny/gpuid without their prefix. Boards are numbered in the order of their serial
-// numbers, so a replaced board changes the numbers of other boards. The labels count boards and not GPUs, and only GPUs
-// that respond have labels. Serial numbers that consist of zeros are kept.
+// numbers, so a replaced board changes the numbers of other boards. Only boards with a GPU that responds have labels.
+// Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {
@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // this package uses only one group; gpuid uses several groups, which overwrite each other
+			c = unknown // one group for all; gpuid uses several groups, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)
@@ -56,7 +56,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 	return labels
 }
 
-// orNA returns gpuid's value for a string. It shortens values that the API server would reject.
+// orNA returns gpuid's value for a string, and shortens values that the API server would reject.
 func orNA(raw string) string {
 	if v := legal(raw); raw != unknown && v != "" {
 		return v

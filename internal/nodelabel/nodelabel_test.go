@@ -28,8 +28,7 @@ func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	return p
 }
 
-// gb200 returns the page of a compute tray with four GPUs on two boards. The chassis of the tray contains nine
-// Nodes.
+// gb200 returns the page of a compute tray with four GPUs on two boards. Its chassis contains nine Nodes.
 func gb200() inventory.Page {
 	return machine(4, func(i int, g *inventory.GPU) {
 		g.Serial = []string{"1761125340953", "1761025346615"}[i/2]
@@ -45,7 +44,7 @@ func serials(n int, first int) map[string]string {
 	return m
 }
 
-// with returns a changed copy of labels. An empty value removes a label.
+// with changes labels. An empty value removes a label.
 func with(m map[string]string, pairs ...string) map[string]string {
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]
@@ -125,7 +124,6 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID checks that, for the same machines, the labels equal gpuid's labels.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })
@@ -234,8 +232,6 @@ func TestAnnotationIsCut(t *testing.T) {
 	}
 }
 
-// TestInventoryKey checks that the key of the annotation has the same prefix as the labels. The scheme gpuid
-// defines no annotation, so its key has our prefix.
 func TestInventoryKey(t *testing.T) {
 	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
 		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {
@@ -244,7 +240,6 @@ func TestInventoryKey(t *testing.T) {
 	}
 }
 
-// TestLost checks that Lost contains the label keys of all lost GPUs that have a serial number.
 func TestLost(t *testing.T) {
 	page := machine(4, func(i int, g *inventory.GPU) {
 		g.Present = i == 0

@@ -13,49 +13,47 @@ import (
 // Scheme names a set of labels.
 type Scheme string
 
-// These are the schemes.
 const (
-	// Own is our scheme, described in docs/labels.md.
+	// Own is this program's own scheme (docs/labels.md).
 	Own Scheme = "gpuledger"
 	// GPUID is the scheme of mchmarny/gpuid.
 	GPUID Scheme = "gpuid"
 )
 
-// These are the prefixes of the keys in each scheme.
 const (
 	OwnPrefix   = "gpuledger.io"
 	GPUIDPrefix = "gpuid.github.com"
 )
 
-// Rules defines how an inventory is converted to labels. The zero value is invalid; see [Rules.Validate].
+// Rules defines how an inventory becomes labels. The zero value is invalid.
 type Rules struct {
 	Scheme Scheme
 	// Prefix is the part of every label key before the slash.
 	Prefix string
-	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis. In this value,
-	// {node} is replaced by the Node's name. If ChassisFallback is empty, such Nodes get no label chassis. Kueue
-	// ignores a Node if the Node lacks the label for one of the topology's levels.
+	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis, with {node} for the
+	// Node's name. If it is empty, such Nodes get no label chassis. Kueue ignores a Node without the label of a
+	// topology level.
 	ChassisFallback string
-	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label uses a separate key,
-	// because the firmware of a tray often reports a different chassis serial than the GPUs.
+	// DMIChassis adds a label with the chassis serial from the machine's firmware. It has a separate key, because the
+	// firmware of a tray often reports another chassis serial than the GPUs.
 	DMIChassis bool
 }
 
-// Desired is the desired state of a Node. Keys and values are valid, and equal inventories have equal desired states.
+// Desired is the desired state of a Node. Keys and values are valid. Equal inventories have equal desired states.
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost contains the label keys of lost GPUs. These GPUs may now be in another Node.
+	// Lost contains the label keys of lost GPUs, which may now be in another Node.
 	Lost []string
 }
 
-// Equal reports whether two desired states are equal.
+// Equal does not compare Lost.
 func (d Desired) Equal(o Desired) bool {
 	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
 }
 
-// InventoryKey returns the key of the annotation. In the scheme gpuid, the key also has our prefix, because gpuid has
-// no annotation.
+// InventoryKey returns the key of the annotation. The scheme gpuid has no annotation, so its key has the prefix of this
+// program's own scheme.
 func (r Rules) InventoryKey() string {
 	if r.Scheme == GPUID {
 		return OwnPrefix + "/inventory"
@@ -86,11 +84,11 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the interned copy of a string. Interning saves memory, because the desired state of thousands of
-// Nodes is mostly equal to their actual state.
+// shared returns the interned copy of a string. The desired state of thousands of Nodes is mostly equal to their actual
+// state.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate checks the rules. The returned errors do not name a flag.
+// Validate checks the rules. Its errors do not name a flag.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {
