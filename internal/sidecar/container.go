@@ -1,7 +1,6 @@
 // Package sidecar defines the exporter's container and the patch that adds it to a pod.
 //
-// The generator of the manifests and the reconciler's webhook both use this package, so that they
-// add the same container.
+// The generator of the manifests and the reconciler's webhook both use it, so that they add the same container.
 package sidecar
 
 import (
@@ -11,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the container and of its port, and the prefix of the names of the container's
-// volumes. A pod with such names already has the container.
+// Name is the name of the container and of its port, and the prefix of its volumes' names. A pod with such names
+// already has the container.
 const Name = "gpuledger"
 
 // Port is the port on which the exporter listens.
 const Port = 9840
 
-// tokenPath is the path at which admission mounts the pod's ServiceAccount token. Admission does
-// not add the mount to a container that already has a mount at exactly this path.
+// tokenPath is the path at which admission mounts the pod's ServiceAccount token, unless the container already has a
+// mount at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder on the host that the exporter uses.
@@ -28,8 +27,6 @@ type mount struct {
 	writable   bool
 }
 
-// hostFolders lists the folders that the exporter reads, and the only folder to which the exporter
-// writes.
 var hostFolders = []mount{
 	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // allocated devices by container
 	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, since Kubernetes 1.37
@@ -40,16 +37,15 @@ var hostFolders = []mount{
 
 // Container returns the exporter's container.
 //
-// The container has no probes, because a failed probe would make the device plugin's pod not ready
-// and stall a roll-out. The exporter reports errors in its metrics.
+// It has no probes, because a failed probe would make the device plugin's pod not ready and stall a roll-out. The
+// exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
 	c := PlainContainer(image)
 	c.Env = slices.Insert(c.Env, NVIDIAEnvAt, NVIDIAEnv...)
 	return c
 }
 
-// NVIDIAEnv contains the variables that make NVIDIA's container toolkit add the driver's library and the
-// GPUs to the container.
+// NVIDIAEnv makes NVIDIA's container toolkit add the driver's library and the GPUs to the container.
 var NVIDIAEnv = []corev1.EnvVar{
 	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 	{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
@@ -58,8 +54,8 @@ var NVIDIAEnv = []corev1.EnvVar{
 // NVIDIAEnvAt is the index of [NVIDIAEnv] in the container's list of variables.
 const NVIDIAEnvAt = 1
 
-// PlainContainer returns the exporter's container for AMD's device plugin. The container does not get
-// NVIDIA's driver. The exporter reads AMD's GPUs in /sys.
+// PlainContainer returns the exporter's container for AMD's device plugin. It does not get NVIDIA's driver. The
+// exporter reads AMD's GPUs in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -95,10 +91,9 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes of [Container].
 //
-// The volumes of host folders have no type. The kubelet would check the type before it starts the pod,
-// and a failed check would keep the device plugin from starting. If the volume has no type, the
-// container runtime creates a missing folder. If the runtime cannot create the folder, only the
-// exporter's container fails.
+// The volumes of host folders have no type. The kubelet would check a type before it starts the pod, and a failed check
+// would keep the device plugin from starting. Without a type, the container runtime creates a missing folder. If this
+// fails, only the exporter's container fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -111,16 +106,15 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// These constants describe the exporter's web configuration with TLS and basic auth. The configuration
-// is stored in a Secret under the key web-config.yml.
+// These constants describe the exporter's web configuration with TLS and basic auth. It is stored in a Secret under the
+// key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// WebVolume returns the volume for the named Secret. The Secret contains a web configuration. The volume
-// is optional, so that the device plugin starts even if the Secret is missing. The name must be a valid
-// name of a Secret.
+// WebVolume returns the volume for the Secret with a web configuration. It is optional, so that the device plugin
+// starts even if the Secret is missing. The name must be a valid name of a Secret.
 func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
@@ -132,8 +126,8 @@ func WebMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// NRIAnnotation is the annotation by which the container requests all GPUs from the GPU Operator's
-// NRI plugin. The plugin is used if the operator is configured without a runtime class.
+// NRIAnnotation requests all GPUs from the GPU Operator's NRI plugin, which is used if the operator is configured
+// without a runtime class.
 const (
 	NRIAnnotation = "nvidia.cdi.k8s.io/container." + Name
 	NRIGPUs       = "management.nvidia.com/gpu=all"
@@ -142,8 +136,8 @@ const (
 // InjectedBy is the annotation that names the mechanism that added the container.
 const InjectedBy = "gpuledger.io/injected-by"
 
-// Annotations returns the annotations for a pod with the container. The value of [InjectedBy] is
-// origin; if origin is empty, the annotation is omitted.
+// Annotations returns the annotations for a pod with the container. The value of [InjectedBy] is origin. If origin is
+// empty, this annotation is omitted.
 func Annotations(origin string) map[string]string {
 	annotations := map[string]string{NRIAnnotation: NRIGPUs}
 	if origin != "" {

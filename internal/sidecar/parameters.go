@@ -8,23 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ParametersName is the name of the ConfigMap with the parameters. The parameters are the image, the nodes and
-// other settings for a cluster. If the ConfigMap, the image or the nodes are missing, no pod gets the container.
+// ParametersName is the name of the ConfigMap with the parameters. If the ConfigMap, the image or the nodes are
+// missing, no pod gets the container.
 const ParametersName = "gpuledger-sidecar"
 
-// Parameters are the settings for a cluster. The admission policy reads the same keys and applies
-// the same rules.
+// Parameters are the settings for a cluster. The admission policy reads the same keys and applies the same rules.
 type Parameters struct {
 	Image       string
 	Arguments   []string
 	PullSecrets []string
 	WebSecret   string
 	SELinuxType string
-	// PullPolicy is the pull policy for the image. A value that is not in [PullPolicies] is
-	// ignored.
+	// PullPolicy is ignored if it is not one of [PullPolicies].
 	PullPolicy string
-	// Nodes lists the names of the nodes on which pods get the container. The name * selects all
-	// nodes.
+	// Nodes lists the nodes on which pods get the container. The name * selects all nodes.
 	Nodes []string
 }
 
@@ -81,8 +78,7 @@ const (
 	NodeNotSelected   Reason = "node_not_selected"
 )
 
-// Refuse returns the reason why a pod does not get the container, or an empty reason if it gets the
-// container.
+// Refuse returns the reason why a pod does not get the container, or an empty reason if it gets the container.
 func (p *Parameters) Refuse(pod *Pod) Reason {
 	invalid := func(name string) bool { return !validSecret.MatchString(name) }
 	selected := func(node string) bool { return slices.Contains(p.Nodes, node) }

@@ -17,8 +17,8 @@ type Operation struct {
 // Add returns an operation that adds a value at a path.
 func Add(path string, value any) Operation { return Operation{Op: "add", Path: path, Value: value} }
 
-// Patch returns the JSON patch that adds the container to a pod. It also adds the lists and maps
-// that are missing in the pod.
+// Patch returns the JSON patch that adds the container to a pod. It first adds lists and maps that are missing in the
+// pod.
 func Patch(pod *Pod, p *Parameters) []Operation {
 	var patch []Operation
 	if !pod.Metadata.Annotations {

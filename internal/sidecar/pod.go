@@ -7,14 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AMDContainers lists the container names that AMD's device plugin has in its static manifest, in its
-// manifest with health checks, and in its Helm chart.
+// AMDContainers lists the container names of AMD's device plugin in its static manifest, in its manifest with health
+// checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains those fields of a pod that determine the patch. Any client in the cluster can send the JSON from
-// which a Pod is decoded. Therefore a Pod must not need much more memory than the JSON text. The Pod type of the
-// Kubernetes API is not used, because a list of empty containers would need hundreds of times as much memory in
-// this type as in the text.
+// Pod contains the fields of a pod that determine the patch. Any client in the cluster can send its JSON, so a Pod must
+// not need much more memory than the JSON text. In the Pod type of the Kubernetes API, a list of empty containers would
+// need hundreds of times as much memory.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`
@@ -44,7 +43,6 @@ type affinity struct {
 	} `json:"nodeAffinity"`
 }
 
-// filled reports whether a list or map has elements.
 type filled bool
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -54,8 +52,7 @@ func (f *filled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// nodes returns the names of nodes in the pod's affinity. The DaemonSet controller sets the node of a
-// pod in this way.
+// nodes returns the names of nodes in the pod's affinity, in which the DaemonSet controller sets the node of a pod.
 func (p *Pod) nodes() []string {
 	var names []string
 	for _, term := range p.Spec.Affinity.Node.Required.Terms {
@@ -68,7 +65,6 @@ func (p *Pod) nodes() []string {
 	return names
 }
 
-// isAMD reports whether the pod belongs to AMD's device plugin.
 func (p *Pod) isAMD() bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c named) bool { return slices.Contains(AMDContainers, c.Name) })
 }

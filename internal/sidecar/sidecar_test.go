@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// TestParse checks the separators in the parameters, which docs/install.md describes.
+// TestParse checks the separators in docs/install.md.
 func TestParse(t *testing.T) {
 	got := sidecar.Parse(map[string]string{
 		"image": "\tregistry.example.com/gpuledger:1\r\n", "arguments": "--a=b c\n\n  --d \r\n", "pullSecrets": "one, two\nthree,,four",
@@ -28,7 +28,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefuse checks the parameters and nodes for which a pod does not get the container.
 func TestRefuse(t *testing.T) {
 	all := map[string]string{"image": "i", "nodes": "*"}
 	tests := []struct {
@@ -71,9 +70,8 @@ func onNode(name string) *corev1.Affinity {
 	}}}
 }
 
-// TestPatch checks the paths in the patch. It must add lists and maps only if the pod does not have them, and must add
-// the container after all volumes. test/e2e/deploy compares pods that the webhook has patched with pods that the policy
-// has patched.
+// TestPatch checks that the patch adds lists and maps only if the pod lacks them, and adds the container after all
+// volumes. test/e2e/deploy compares pods that the webhook has patched with pods that the policy has patched.
 func TestPatch(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "webSecret": "web", "pullSecrets": "a b"})
 	tests := []struct {
@@ -148,7 +146,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// decode returns the pod as the webhook reads it.
 func decode(t *testing.T, pod *corev1.Pod) *sidecar.Pod {
 	t.Helper()
 	text, err := json.Marshal(pod)
