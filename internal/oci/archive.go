@@ -27,7 +27,7 @@ const (
 // Image describes the image for one architecture.
 type Image struct {
 	Architecture string // the value of GOARCH
-	// Path is a function that returns the local path of a file or folder that the stage copies.
+	// Path returns the local path of a file or folder that the stage copies.
 	Path func(Copy) string
 }
 
@@ -77,9 +77,9 @@ type root struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-// WriteArchive writes the images of a stage as an OCI archive: a tar file with an image layout. The
-// layout contains one index of all architectures. The name of the index is tag. The same input
-// results in the same bytes, because the time of every file is the image's creation time.
+// WriteArchive writes the images of a stage as an OCI archive: a tar file with an image layout, whose only index
+// contains all architectures and has the name tag. The same input results in the same bytes, because the time of every
+// file is the image's creation time.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -104,7 +104,6 @@ func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created tim
 	return a.tar.Close()
 }
 
-// archive is an OCI archive that is being written.
 type archive struct {
 	tar  *tar.Writer
 	time time.Time
@@ -126,7 +125,6 @@ func (a *archive) header(name string, mode int64, size int) *tar.Header {
 
 func digest(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
 
-// blob writes a blob and returns its descriptor.
 func (a *archive) blob(mediaType string, content []byte) descriptor {
 	d := descriptor{Type: mediaType, Digest: digest(content), Size: len(content)}
 	a.write("blobs/"+strings.Replace(d.Digest, ":", "/", 1), content)
@@ -172,8 +170,7 @@ func (a *archive) image(s *Stage, i Image) (descriptor, error) {
 	return d, a.err
 }
 
-// layer returns a tar file with an image's files and their folders, all owned by root. The entry
-// point is executable.
+// layer returns a tar file with an image's files and their folders, all owned by root. The entry point is executable.
 func (a *archive) layer(s *Stage, i Image) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -228,7 +225,6 @@ func (a *archive) file(w *tar.Writer, from, to string, executable bool, made map
 	return err
 }
 
-// tree writes the files, folders and symbolic links in a folder, sorted by name.
 func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -261,10 +257,10 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 	})
 }
 
-// Source returns a function that finds files of the Dockerfile's builder stages on this machine. It
-// maps /src to the repository. It maps /src/bin to the folder with the programs for an
-// architecture, and /root-filesystem to the folder root-filesystem in that folder. The path of
-// every other file, such as Debian's certificate authorities, is the same on this machine.
+// Source returns a function that finds files of the Dockerfile's builder stages on this machine. It maps /src to the
+// repository, /src/bin to the folder with the programs for an architecture, and /root-filesystem to the folder
+// root-filesystem in that folder. Every other file, such as Debian's certificate authorities, has the same path on this
+// machine.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

@@ -22,7 +22,7 @@ import (
 
 var created = time.Unix(1_790_000_000, 0)
 
-// archive writes the archive of a target in our Dockerfile. Each copied file contains its own name. The copied folder
+// archive writes the archive of a target in the Dockerfile. Each copied file contains its own name. The copied folder
 // contains a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
@@ -64,7 +64,7 @@ func check(t *testing.T, err error) {
 }
 
 // unpack returns the contents of the files and the targets of the links in a tar file. The key is the name, a space and
-// the mode; a folder's name ends with a slash.
+// the mode. A folder's name ends with a slash.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -120,8 +120,6 @@ func items(value any) (list []map[string]any) {
 	return list
 }
 
-// TestArchive checks the OCI archive of the image gpuledger-archive: its digests, platforms,
-// configuration and files.
 func TestArchive(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "gpuledger-archive"))))
 	if l["oci-layout 644"] != `{"imageLayoutVersion":"1.0.0"}` {
@@ -175,8 +173,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestFolder checks that the exporter's image contains the files that the stage for the C library
-// produces.
+// TestFolder checks that the exporter's image contains the files that the stage for the C library produces.
 func TestFolder(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "exporter"))))
 	all := l.object(t, items(object(t, l["index.json 644"])["manifests"])[0])
@@ -197,14 +194,13 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestSameBytes checks that two archives made from the same files are equal.
 func TestSameBytes(t *testing.T) {
 	if !bytes.Equal(archive(t, "gpuledger-reconciler"), archive(t, "gpuledger-reconciler")) {
 		t.Error("two archives differ")
 	}
 }
 
-// TestParseStageErrors checks that ParseStage rejects a stage if the resulting image would differ from an image that Docker builds.
+// ParseStage must reject a stage if Docker would build a different image.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},
@@ -225,7 +221,6 @@ func TestParseStageErrors(t *testing.T) {
 	}
 }
 
-// TestSource checks the local path for each path in the builder.
 func TestSource(t *testing.T) {
 	files := map[string]string{
 		"/src/LICENSE": "repository/LICENSE", "/src/bin/p": "programs/p", "/root-filesystem": "programs/root-filesystem", "/etc/own": "/etc/own",

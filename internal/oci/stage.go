@@ -10,30 +10,27 @@ import (
 
 // Stage is one stage of a Dockerfile.
 type Stage struct {
-	// Labels, Env, Ports, User and Entrypoint are the image's configuration. A port has the form
-	// 9841/tcp.
+	// Labels, Env, Ports, User and Entrypoint are the image's configuration. A port has the form 9841/tcp.
 	Labels     map[string]string
 	Env, Ports []string
 	User       string
 	Entrypoint []string
-	// Copies lists the files and folders in the image.
-	Copies []Copy
+	Copies     []Copy
 
 	args, given map[string]string
 }
 
-// Copy is one COPY instruction that copies a file or folder from another stage.
+// Copy is a COPY instruction that copies a file or folder from another stage.
 type Copy struct {
 	From string // path in the other stage
 	To   string // path in the image
 }
 
-// Folder reports whether From is a folder. If From is a folder, its content is copied.
+// Folder reports whether the content of a folder is copied, and not a file.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
-// ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The
-// stage must start from scratch. ParseStage rejects instructions and options that this package
-// cannot reproduce.
+// ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The stage must start from
+// scratch. Instructions and options that this package cannot reproduce are rejected.
 func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error) {
 	var s *Stage
 	for _, line := range instructions(dockerfile) {
@@ -66,8 +63,8 @@ func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error)
 	return s, nil
 }
 
-// instructions returns the lines of a Dockerfile without comments. A line that ends in a backslash
-// is joined with the next line.
+// instructions returns the lines of a Dockerfile without comments. A line that ends in a backslash is joined with the
+// next line.
 func instructions(dockerfile string) []string {
 	var out []string
 	open := false
@@ -128,8 +125,7 @@ func (s *Stage) copy(rest string) error {
 	return nil
 }
 
-// pairs parses pairs of the form name=value or name="value". It replaces build arguments in the
-// values.
+// pairs parses pairs of the form name=value or name="value". It replaces build arguments in the values.
 func (s *Stage) pairs(text string) (pairs [][2]string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		name, rest, ok := strings.Cut(text, "=")
