@@ -13,7 +13,8 @@ import (
 // cheatLimit is the maximum change of a charge by a trick, as a part of the GPU's energy.
 const cheatLimit = 0.02
 
-// TestCheats checks that a pod's tricks change neither its own charge nor the charge of any other owner on the GPU.
+// TestCheats checks that a pod can change neither its own charge nor the charge of another owner, for example by
+// renaming a process.
 func TestCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -22,7 +23,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats is [TestCheats] for tricks of users on the host.
+// TestHostCheats is [TestCheats] for users of the host.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

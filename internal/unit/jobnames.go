@@ -16,7 +16,7 @@ var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 // readNames reads the files that task prologs write. Their lines have the form name=value, for the job's name and for
 // the number of an array's element. Slurm passes these values only to the task prolog, which runs as the job's user.
 // Therefore the prolog creates the file and makes the user its owner, and a user can name only the user's own jobs.
-// readNames ignores invalid values without an error, so that a user cannot make a stage fail.
+// readNames ignores invalid values without an error, so that a user cannot cause an alert.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)

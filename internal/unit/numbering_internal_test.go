@@ -86,8 +86,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of these jobs, the stage may
-// fail for at most a day. During this day, at least one other job runs at any time.
+// TestNumberingForgets checks that three jobs on the GPUs of other jobs cause an error for at most a day, during which
+// other jobs run.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")

@@ -49,10 +49,9 @@ func (m *Mapper) newRootless(found live) map[string][]match {
 	return users
 }
 
-// readRootless returns the containers of users by key. For each user, it reads the file
-// <dir>/<uid>, which a helper program of the user writes. Only the file of a user can name the
-// containers of this user. If a file is missing or invalid, readRootless returns no error, so that
-// a user cannot make a stage fail.
+// readRootless returns the containers of users by key. For each user, it reads the file <dir>/<uid>, which a helper
+// program of the user writes. Only the file of a user can name the containers of this user. If a file is missing or
+// invalid, readRootless returns no error, so that a user cannot cause an alert.
 func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	all := make(map[string]container)
 	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
