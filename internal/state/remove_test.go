@@ -36,8 +36,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveLeftovers checks that the incomplete file of a killed process and the file of a newer
-// version are removed together with the directory.
+// The incomplete file of a killed process and the file of a newer version are removed together with the directory.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
 	write(t, filepath.Join(path, "ledger.json.new"))
@@ -53,7 +52,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	}
 }
 
-// TestRemoveOthers checks that Remove with a wrong path removes no file of another program.
+// With a wrong path, Remove must not remove a file of another program.
 func TestRemoveOthers(t *testing.T) {
 	path := t.TempDir()
 	other := filepath.Join(path, "other")

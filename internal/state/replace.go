@@ -16,13 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit of file sizes, in bytes. Files are padded with empty lines up to a multiple of room.
-// Because of this padding, the next file can contain slightly more records even if the file system is
-// full. A reader skips the empty lines.
+// room is the unit of file sizes, in bytes. Files are padded with empty lines up to a multiple of room, so that the
+// next file can contain slightly more records even if the file system is full. A reader skips the empty lines.
 const room = 64 << 10
 
-// replace writes the records into the next file, which uses the space of the file before the last one.
-// Then replace exchanges the names of the next file and the last file.
+// replace writes the records into the next file, which uses the space of the file before the last one, and then
+// exchanges the names of the next file and the last file.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -38,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. If a link, a pipe or a directory
-// has the name of this file, create fails and does not remove it.
+// create opens the next file for writing without releasing its space. It fails and removes nothing if a link, a pipe or
+// a directory has the name of this file.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -58,14 +57,14 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// private reports whether only this user can access a file, and whether the file has no other hard link.
+// A private file can be accessed only by its owner, who must be this user, and has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill pads a file with empty lines after the last record. It removes the older content after these
-// lines. If the file system is full, the file has no padding and ends with the last record.
+// fill pads a file with empty lines, which replace the older content after the last record. If the file system is full,
+// the file has no padding.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -78,8 +77,7 @@ func fill(file *os.File) error {
 	return file.Truncate(whole)
 }
 
-// exchange exchanges the names of the next and the last file. If the file system does not support this,
-// the next file replaces the last file.
+// If the file system cannot exchange names, the next file replaces the last file.
 func (d *Dir) exchange() error {
 	if info, err := d.root.Lstat(ledgerFile); err == nil && info.Mode().IsRegular() && d.swap() == nil {
 		return nil
@@ -97,8 +95,8 @@ func (d *Dir) swap() error {
 	return unix.Renameat2(fd, nextFile, fd, ledgerFile, unix.RENAME_EXCHANGE)
 }
 
-// shortWriter returns an error if a line or the whole file is too long for Load. It does not write such a
-// line. Each call must write one line.
+// shortWriter returns an error and does not write if a line or the whole file is too long for Load. Each call must
+// write one line.
 type shortWriter struct {
 	io.Writer
 	left int

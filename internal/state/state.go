@@ -1,12 +1,12 @@
-// Package state stores the ledger's file in a directory that is cleared at boot, such as a tmpfs. The file
-// survives the end of a process or a pod, and is invalid after a reboot.
+// Package state stores the ledger's file in a directory that is cleared at boot, such as a tmpfs. The file survives the
+// end of a process or a pod, and is invalid after a reboot.
 //
-// The file contains one JSON document per line: a header, the records, and the number of records. Therefore
-// writing needs memory for only one record.
+// The file contains one JSON document per line: a header, the records, and the number of records. Therefore writing
+// needs memory for only one record.
 //
-// A file is replaced by write and rename without fsync, because it must survive the process but not the machine,
-// so the page cache suffices. There are two files, which exchange their names at each save. Therefore the next
-// file has space even if the file system is full.
+// A file is replaced by write and rename without fsync. The page cache suffices, because the file must survive the
+// process but not the machine. There are two files, which exchange their names at each save, so the next file has space
+// even if the file system is full.
 package state
 
 import (
@@ -25,8 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the version of the record format in new files. Load reads files with versions from oldestVersion to
-// version.
+// New files have the record format version. Load reads files with versions from oldest to version.
 const (
 	version = 3
 	oldest  = 2
@@ -35,17 +34,16 @@ const (
 // ErrLocked means that another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
-// ErrGone is in the error chain of Save if the directory was removed or replaced. In this case the lock has no
-// effect. The caller must close the directory and open it again.
+// ErrGone is in the error chain of Save if the directory was removed or replaced. The lock then has no effect, so the
+// caller must close the directory and open it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
 // ErrStale is in the error chain of Save if an older file could not be removed. A restart would continue from this
 // file, so newer values must not be published.
 var ErrStale = errors.New("an older state file remains")
 
-// ErrUnusable is in the error chain of Load if the file exists but cannot be continued. Such a file is corrupt,
-// was written in another boot, or has an unsupported version. If the file was written by a newer version, Load
-// renames and keeps the file.
+// ErrUnusable is in the error chain of Load if the file exists but cannot be continued, because it is corrupt, was
+// written in another boot, or has an unsupported version. Load keeps a file of a newer version under another name.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is in the error chain of Load and Save if a file or a record exceeds its size limit.
@@ -65,15 +63,14 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// Limits in bytes. maxHeader and maxRecord are larger than any header and any record. The state of a thousand
-// processes takes half a MiB. Reading a file with maxFile bytes needs half of the container's memory limit.
+// Limits in bytes. The state of a thousand processes takes half a MiB. Reading a file with maxFile bytes needs half of
+// the container's memory limit.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
 	maxFile   = 32 << 20
 )
 
-// Names of the files in the directory.
 const (
 	ledgerFile = "ledger.json"
 	nextFile   = "ledger.json.new"
@@ -81,14 +78,14 @@ const (
 	lockFile   = "lock"
 )
 
-// footer is the last line of the file. If a file has no footer, it was truncated.
+// footer is the last line of the file. A file without a footer was truncated.
 type footer struct {
 	Records *int `json:"records"`
 }
 
-// Open creates the directory if needed and locks it. The boot id comes from /proc/sys/kernel/random/boot_id. Files
-// from another boot are never loaded. If other users could place a forged file in the directory, Open rejects the
-// directory. If the directory is read-only, Open accepts it only if it was used before.
+// Open creates the directory if needed and locks it. The boot id comes from /proc/sys/kernel/random/boot_id. Files from
+// another boot are never loaded. Open rejects a directory in which other users could place a forged file. It accepts a
+// read-only directory only if the directory was used before.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open state directory: %w (set --state.path to another directory)", err)
@@ -105,8 +102,8 @@ func Open(path, bootID string) (*Dir, error) {
 	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
 }
 
-// Share opens a directory without locking it. The caller can then use the tables in the directory. If the
-// directory is missing, or if Open would reject the directory, Share returns an error.
+// Share opens a directory without locking it, for the use of its tables. If the directory is missing, or if Open would
+// reject it, Share returns an error.
 func Share(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -131,15 +128,13 @@ func (d *Dir) Held() bool {
 	return false
 }
 
-// lockRoot checks that a directory is safe to use, and locks it.
 func lockRoot(root *os.Root) (*os.File, error) {
 	if err := checkOwner(root); err != nil {
 		return nil, err
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// A read-only directory is accepted, because the books in the directory must be continued. If the directory
-		// becomes writable later, the exporter continues these books.
+		// A read-only directory is accepted, because its books must be continued, even if it becomes writable later.
 		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
 			lock, err = file, nil
 		}
@@ -157,8 +152,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// checkOwner rejects a directory that other users can write to. The owner of the directory must be this user or
-// root. Only this user, root, the group of this process and root's group may be able to write to the directory.
+// checkOwner requires that the directory belongs to this user or root, and that only this user, root, the group of this
+// process and root's group may write to it.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -186,10 +181,9 @@ func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close())
 
 func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
-// Load reads the records that were last saved in this boot. It calls add for each record, in the saved order, and
-// passes the version of the file. If the file is missing, the error is fs.ErrNotExist. If the file cannot be
-// continued, or if add returns an error, the error is ErrUnusable. After an error, the caller must discard all
-// records that were added.
+// Load reads the records that were last saved in this boot. It calls add for each record, in the saved order, with the
+// version of the file. If the file is missing, the error is fs.ErrNotExist. If the file cannot be continued, or if add
+// returns an error, the error is ErrUnusable. After an error, the caller must discard all records.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	// Opening a named pipe must not wait until another process opens the pipe for writing.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -207,7 +201,6 @@ func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	return nil
 }
 
-// checkFile rejects a file that must not be read.
 func checkFile(file *os.File) error {
 	info, err := file.Stat()
 	switch {
@@ -275,7 +268,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	}
 }
 
-// keep renames a file of a newer version, because otherwise the next save would replace the file.
+// keep renames a file of a newer version, because the next save would replace it.
 func (d *Dir) keep(newer int) error {
 	err := fmt.Errorf("version %d was written by a newer gpuledger; this program reads versions %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
@@ -284,7 +277,7 @@ func (d *Dir) keep(newer int) error {
 	return fmt.Errorf("%w; the file is now %s", err, filepath.Join(d.path, keptFile))
 }
 
-// checkEnd checks the end of a file. The last line must contain the number of records in the file.
+// The last line of a file must contain the number of its records.
 func checkEnd(line json.RawMessage, records int) error {
 	var f footer
 	if err := json.Unmarshal(line, &f); err != nil || f.Records == nil {
@@ -296,9 +289,8 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file with a file that contains the given records. It writes the records one by one. If this
-// fails, Save removes the old file, because counters must not fall back to the values in the old file after a
-// restart. If the file system was full, Save then tries again and uses the space of the old file. The caller may
+// Save replaces the file. If this fails, it removes the old file, because counters must not fall back to its values
+// after a restart. If the file system was full, Save then tries again in the space of the old file. The caller may
 // publish the new values even after an error, unless the error is ErrStale or ErrGone.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
@@ -330,8 +322,7 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path. If the file was moved or replaced, the lock has no
-// effect.
+// ours reports whether the locked file is still at its path. Otherwise the lock has no effect.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// lines returns the records for a test to save, one for each number.
 func lines(numbers ...int) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, n := range numbers {
@@ -128,8 +127,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks a file of any size that another program wrote. Load must not need more memory for this file
-// than for a header.
+// For a file of any size that another program wrote, Load must not need more memory than for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -154,7 +152,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestCutOff checks that a file that was truncated at any length is detected.
+// A file that was truncated at any length must be detected.
 func TestCutOff(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -177,8 +175,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks a file that cannot be written. Because root can write to any file, the test creates a folder
-// with the name of the file.
+// Root can write to any file, so the test creates a folder with the name of the file.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -210,7 +207,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// mount mounts a small file system. The function remount mounts it again with other flags.
+// The function remount mounts the small file system again with other flags.
 func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	t.Helper()
 	path = t.TempDir()
@@ -226,9 +223,8 @@ func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	}
 }
 
-// TestReadOnly checks read-only directories. If the directory was used before, its file must be loaded. After a failed
-// save, the error must be ErrStale unless the file was written in another boot. If the directory was never used, it
-// cannot be opened.
+// The file of a read-only directory that was used before must be loaded. After a failed save, the error must be
+// ErrStale unless the file was written in another boot. A read-only directory that was never used cannot be opened.
 func TestReadOnly(t *testing.T) {
 	path, remount := mount(t)
 	remount(unix.MS_RDONLY)
@@ -266,7 +262,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that neither a new nor an old state is left after an incomplete write.
+// After an incomplete write, neither a new nor an old state may be left.
 func TestFullDisk(t *testing.T) {
 	path, _ := mount(t)
 	d := open(t, path, "boot-1")
@@ -284,8 +280,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoRoom checks that saves succeed on a full file system, even if the state grows, and that a new
-// program continues from the last save.
+// On a full file system, saves must succeed even if the state grows, and a new program must continue from the last
+// save.
 func TestNoRoom(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {
@@ -316,7 +312,6 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// occupy writes a file until the file system is full.
 func occupy(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)
@@ -332,7 +327,7 @@ func occupy(t *testing.T, path string) {
 	}
 }
 
-// TestNoRecord checks that Save returns an error for a record that cannot be written, instead of omitting it.
+// Save must return an error for a record that cannot be written, instead of omitting it.
 func TestNoRecord(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	if err := d.Save(slices.Values([]any{1, math.NaN(), 2})); err == nil {
@@ -343,7 +338,6 @@ func TestNoRecord(t *testing.T) {
 	}
 }
 
-// TestRemoved checks that Save detects a removed or replaced directory.
 func TestRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	d := open(t, path, "boot-1")

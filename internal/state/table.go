@@ -12,19 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Table is a file that contains one JSON document. A table is valid in every boot, unlike the
-// ledger's file.
+// A Table is a file that contains one JSON document. Unlike the ledger's file, it is valid in every boot.
 type Table struct {
 	name    string // name of the file, without .json
 	content string
 	limit   int // maximum size in bytes
 }
 
-// The tables in the directory.
 var (
 	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
 	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}
-	// Release contains a request to close the driver. Another process writes it.
+	// Release contains another process's request to close the driver.
 	Release = Table{"release", "the request to release the driver", 4 << 10}
 )
 
@@ -32,9 +30,9 @@ func (t Table) file() string { return t.name + ".json" }
 func (t Table) next() string { return t.file() + ".new" }
 func (t Table) bad() string  { return t.file() + ".bad" } // name of a table that could not be read
 
-// LoadTable decodes a table. If the file is missing, the error is fs.ErrNotExist. If the file cannot be
-// read, or if the function check rejects the table, the error is ErrUnusable. LoadTable renames an
-// unusable file, so that the next table does not replace it.
+// LoadTable decodes a table. If the file is missing, the error is fs.ErrNotExist. If the file cannot be read, or if
+// check rejects the table, the error is ErrUnusable. LoadTable renames an unusable file, so that the next table does
+// not replace it.
 func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 	err := d.readTable(t, table)
 	if err == nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestTable checks that a table is valid in the next boot, even if a program was killed while it saved
-// the table.
+// A table must be valid in the next boot, even if a program was killed while it saved the table.
 func TestTable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -36,7 +35,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, but keeps the old table.
+// SaveTable must not replace a table by one that LoadTable would reject.
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestFolder checks a directory in which other users could create a file. It must be rejected, with an error that
-// contains the remedy.
+// A directory in which other users could create a file must be rejected, with an error that contains the remedy.
 func TestFolder(t *testing.T) {
 	const ok = ""
 	tests := []struct {
@@ -60,8 +59,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestLinks checks links and pipes with the name of a state file. The program must not follow a link, and a pipe must
-// not block it.
+// A link or a pipe may have the name of a state file. The program must not follow the link, and the pipe must not block
+// it.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -111,7 +110,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLeftover checks that the incomplete file of a killed program does not prevent a save.
+// The incomplete file of a killed program must not prevent a save.
 func TestLeftover(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -126,8 +125,7 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLongRecord checks very long records. Load must not read such a record into memory, and Save must not write a
-// record that Load would reject.
+// Load must not read a very long record into memory, and Save must not write a record that Load would reject.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -150,7 +148,6 @@ func TestLongRecord(t *testing.T) {
 	}
 }
 
-// TestLongFile checks the size limit for a file with many records.
 func TestLongFile(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	endless := func(yield func(any) bool) {
