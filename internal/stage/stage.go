@@ -1,7 +1,7 @@
-// Package stage records the health of the exporter's dependencies: the driver, the kubelet, /proc
-// and others. A failure is logged once, and again if its reason changes. As long as the failure
-// lasts, the metrics gpuledger_stage_* show it. If a stage alternates between down and up, it is
-// logged as up only after it has stayed up for a minute. No failure stops the exporter.
+// Package stage records the health of the exporter's dependencies: the driver, the kubelet, /proc and others. A failure
+// is logged once, and again if its reason changes. The metrics gpuledger_stage_* show the failure as long as it lasts. A
+// stage that alternates between down and up is logged as up only after it has stayed up for a minute. No failure stops
+// the exporter.
 package stage
 
 import (
@@ -72,7 +72,7 @@ type Set struct {
 	stages map[Name]*health
 }
 
-// health contains the state of a stage and of its log messages. Times are on the boot clock.
+// Times are on the boot clock.
 type health struct {
 	gpu.Stage
 	logged   map[string]bool // reasons that were logged in the latest outage; nil after the stage was logged as up
@@ -83,15 +83,14 @@ type health struct {
 	upLogged time.Duration // time of the last "up again" message, or 0
 }
 
-// ErrOversized is in the error chain if an input exceeds a limit of the exporter. These limits
-// bound the exporter's use of memory.
+// ErrOversized is in the error chain if an input exceeds a limit that bounds the exporter's use of memory.
 var ErrOversized = errors.New("the input exceeds a limit of the exporter")
 
-// logEvery is the minimum interval between two log messages about one outage. An unstable stage
-// must stay up for the same time before it is logged as up.
+// logEvery is the minimum interval between two log messages about one outage. An unstable stage must stay up for the
+// same time before it is logged as up.
 const logEvery = time.Minute
 
-// maxLogged is the maximum number of logged reasons that are remembered for an outage.
+// maxLogged limits the logged reasons that are remembered for an outage.
 const maxLogged = 100
 
 // New returns a set without any attempts.
@@ -99,8 +98,8 @@ func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records an attempt that began at the given time. It logs a message if the stage failed, if the reason of
-// the failure changed, or if the stage recovered.
+// Observe records an attempt that began at the given time. It logs a message if the stage failed, if the reason of the
+// failure changed, or if the stage recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
@@ -131,8 +130,8 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	}
 }
 
-// logFailure logs a reason that was not logged in this outage. If two reasons differ only in
-// numbers, such as PIDs and times, they count as the same reason.
+// Reasons that differ only in numbers, such as PIDs and times, count as the same reason and are logged once in an
+// outage.
 func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -159,7 +158,7 @@ func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	s.log.Warn("stage down, will retry", "stage", st.Name, "err", err)
 }
 
-// Forget removes a stage. It is called when the exporter no longer attempts the stage.
+// Forget removes a stage that the exporter no longer attempts.
 func (s *Set) Forget(name Name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed reports an attempt of a stage every second. The function came returns the error of the attempt. observed
-// returns the lines of the log.
+// came returns the error of one attempt in every second. observed returns the lines of the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -35,8 +34,8 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestSaidOnce checks that each reason of an outage is logged once, and at most one reason per minute. A stage that
-// alternates between down and up must be logged as up when it has been up for a minute.
+// Each reason of an outage is logged once, and at most one reason per minute. A stage that alternates between down and
+// up must be logged as up when it has been up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -106,8 +105,7 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestManyReasons checks that at most one message per minute is logged if every attempt fails for a different
-// reason.
+// Even if every attempt fails for a different reason, at most one message per minute is logged.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
@@ -115,7 +113,7 @@ func TestManyReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsOfDays checks that memory is bounded in an outage in which every attempt fails for a different reason.
+// Memory must be bounded in an outage in which every attempt fails for a different reason.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)
