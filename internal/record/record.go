@@ -1,6 +1,6 @@
-// Package record defines the rows of the record, which is kept for years. The rows contain the placement of each
-// GPU, and the energy of the pods that used the GPU. Each row includes the board serial, so that archives need no
-// joins. The exporter serves the rows on /metrics/record.
+// Package record defines the rows that archives keep for years: where each GPU was, and the energy of the pods that
+// used it. Each row contains the board serial, so that archives need no joins. The exporter serves the rows on
+// /metrics/record.
 package record
 
 import (
@@ -32,20 +32,20 @@ type Board struct {
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is the time at which the counters were 0. Since is zero if the counters continue earlier counters that had
+	// Since is the time at which the counters were 0, or zero if the counters continue earlier counters that had
 	// another serial number as a label.
 	Since time.Time
 }
 
-// Health contains the health record of a GPU in this boot.
+// Health contains the errors and throttled times of a GPU in this boot.
 type Health struct {
 	Node, UUID, Serial string
 	// XIDs contains the number of XID errors by code (gpuledger_board_xid_errors_total).
 	XIDs map[uint64]uint64
 	// Losses is the number of times that the driver lost the GPU (gpuledger_board_losses_total).
 	Losses uint64
-	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total). It is nil
-	// while the GPU does not report these numbers.
+	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total), or nil
+	// while the GPU does not report them.
 	Rows *gpu.RowRemap
 	// ECC contains the memory errors over the life of the board, by memory and kind
 	// (gpuledger_board_ecc_errors_total).
@@ -53,8 +53,7 @@ type Health struct {
 	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
 	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
-	// RASSince is the time of the boot, because RAS was 0 at the boot. RASSince is zero in the same case as
-	// Board.Since.
+	// RASSince is the time of the boot, at which RAS was 0, or zero if a serial number has changed since.
 	RASSince time.Time
 	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
 	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
@@ -68,39 +67,39 @@ type Health struct {
 	// is nil while the GPU does not report the reason.
 	Throttled [gpu.NumThrottles]*time.Duration
 	Since     time.Time // time at which the other counters were 0, as in Board
-	// Opened is the time at which Throttled was 0. Opened is zero in the same case as Board.Since.
+	// Opened is the time at which Throttled was 0, or zero if a serial number has changed since.
 	Opened time.Time
 }
 
-// Allocation contains the amounts that are charged to a pod for its use of a GPU.
+// Allocation contains the energy and times that are charged to a pod for its use of a GPU.
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
 	Amounts
 	Units []UnitPart
 }
 
-// UnitAllocation contains the amounts that are charged to a unit outside pods for its use of a GPU. The names of
-// the metrics begin with gpuledger_unit_allocation instead of gpuledger_allocation.
+// UnitAllocation contains the energy and times that are charged to a unit outside pods for its use of a GPU. The names
+// of its metrics begin with gpuledger_unit_allocation instead of gpuledger_allocation.
 type UnitAllocation struct {
 	Node, UUID, Serial, ChassisSerial string
 	gpu.Unit
 	Amounts
 }
 
-// UnitPart contains the part of a pod's energy on a GPU that is charged to the processes of a unit in the pod, such
-// as a Slurm job (gpuledger_allocation_unit_energy_joules_total).
+// UnitPart contains the energy that is charged to the processes of a unit, such as a Slurm job, in a pod on a GPU
+// (gpuledger_allocation_unit_energy_joules_total).
 type UnitPart struct {
 	gpu.Unit
 	Energy gpu.Millijoules
 	Since  time.Time // time at which the counter was 0, as in Board
 }
 
-// Amounts contains the amounts that are charged to an owner for the use of a GPU. All amounts are counters.
+// Amounts contains the energy and times that are charged to an owner for the use of a GPU. All of them are counters.
 type Amounts struct {
-	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). Exclusive, Idle
-	// and Estimated are parts of Energy. Exclusive was measured while no other owner held or used the GPU
-	// (gpuledger_allocation_exclusive_energy_joules_total). Idle is idle energy
-	// (gpuledger_allocation_idle_energy_joules_total). Estimated was divided with an estimated idle power
+	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). The other three
+	// are parts of it: Exclusive was measured while no other owner held or used the GPU
+	// (gpuledger_allocation_exclusive_energy_joules_total), Idle is idle energy
+	// (gpuledger_allocation_idle_energy_joules_total), and Estimated was divided with an estimated idle power
 	// (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
 	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total). Active is the time for
@@ -212,11 +211,10 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// amd is the vendor whose GPUs report throttling because of heat, but not throttling because of a power brake.
+// The GPUs of amd report throttling because of heat, but not throttling because of a power brake.
 const amd = "AMD"
 
-// retired returns the kinds of errors for which a GPU retires pages. AMD's driver retires pages for uncorrectable
-// errors only (Linux, amdgpu_ras.c).
+// AMD's driver retires pages for uncorrectable errors only (Linux, amdgpu_ras.c).
 func retired(g *gpu.GPU) []string {
 	if g.Vendor == amd {
 		return []string{"uncorrectable"}
@@ -224,16 +222,14 @@ func retired(g *gpu.GPU) []string {
 	return []string{"correctable", "uncorrectable"}
 }
 
-// linkErrors contains the types of NVLink errors that are counted. The first list is for NVLink 4 and older, and
-// the second list is for NVLink 5 and newer. The lists omit types of errors that also occur on healthy links, such
-// as corrected symbols.
+// linkErrors contains the types of NVLink errors that are counted: the first list for NVLink 4 and older, and the
+// second list for NVLink 5 and newer. Other types, such as corrected symbols, also occur on healthy links.
 var linkErrors = [][]string{
 	{"crc_flit", "crc_data", "replay", "recovery"},
 	{"link_integrity", "receive", "recovery", "recovery_failed"},
 }
 
-// sum adds up the values of a metric with the given labels. If one of these values is missing, sum returns nil,
-// because the sum without this value would look like a counter that fell.
+// sum returns nil if one of the values is missing, because the sum without it would look like a counter that fell.
 func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float64 {
 	total, found := 0.0, 0
 	for i := range values {
@@ -247,9 +243,9 @@ func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float6
 	return &total
 }
 
-// began returns the time at which a counter of a GPU was 0. The labels of the counter include serial numbers. If a
-// serial number has changed, the counter continues a counter with older labels, and began returns zero. Otherwise
-// the amount of the older counter would be counted twice.
+// began returns the time at which a counter of a GPU was 0. If a serial number has changed, the counter continues a
+// counter with another label value, and began returns zero. Otherwise the energy of the older counter would be counted
+// twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

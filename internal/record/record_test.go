@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// TestNew checks the rows of a snapshot. A lost GPU must have a row in Boards but not in Placements. The row of a
-// pod must contain the sums over its containers. An owner without a name and a UID must have no row. The start time
-// of a counter that continues an earlier amount must be empty.
+// A lost GPU must have a row in Boards but not in Placements. The row of a pod must contain the sums over its
+// containers. An owner without a name and a UID must have no row. The start time of a counter that continues an earlier
+// counter must be empty.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {
@@ -98,9 +98,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestAMD checks the health of an AMD GPU. The record must contain the sums of its memory errors in this boot and the
-// time for which heat limited its clocks, but not the driver's counts of errors. AMD's driver reports no power brake
-// and no errors over the life of the board.
+// The record of an AMD GPU must contain the sums of its memory errors in this boot and the time for which heat limited
+// its clocks, but not the driver's counts of errors. AMD's driver reports no power brake and no errors over the life of
+// the board.
 func TestAMD(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
@@ -125,9 +125,8 @@ func TestAMD(t *testing.T) {
 	}
 }
 
-// TestSums checks counters that are sums. While a part of a sum is missing, the counter must be absent, because the sum
-// without this part would look like a counter that decreased. The sum of NVLink errors must contain the error types of
-// the right NVLink generation.
+// While a part of a sum is missing, the counter must be absent, because the sum without it would look like a counter
+// that decreased. The sum of NVLink errors must contain the error types of the right NVLink generation.
 func TestSums(t *testing.T) {
 	tests := map[string]struct {
 		links []string
@@ -152,9 +151,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestRetiredPages checks the pages that each vendor's driver retires. AMD's driver retires pages only for
-// uncorrectable errors (docs/amd.md); NVIDIA's driver also retires pages for correctable errors (nvml.h,
-// NVML_FI_DEV_RETIRED_SBE). If one of the two numbers is missing, the sum is unknown.
+// AMD's driver retires pages only for uncorrectable errors (docs/amd.md); NVIDIA's driver also retires pages for
+// correctable errors (nvml.h, NVML_FI_DEV_RETIRED_SBE). If one of the two numbers is missing, the sum is unknown.
 func TestRetiredPages(t *testing.T) {
 	tests := map[string]struct {
 		vendor string
