@@ -12,12 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared limits the number of shared pairs that are cached. Without a limit the cache would grow
-// forever, because new nodes and new kinds of owners have new label values.
+// maxShared limits the number of shared pairs in the cache, because new nodes and new kinds of owners have new label
+// values.
 const maxShared = 20_000
 
-// Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores equal pairs
-// only once. The zero value is ready for use. Only one goroutine at a time may use it.
+// Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores them only once. The zero value is
+// ready for use. Only one goroutine at a time may use it.
 type Pairs struct {
 	names  map[string]*string
 	shared map[[2]string]*dto.LabelPair
@@ -42,7 +42,6 @@ func (p *Pairs) Shared(name, value string) *dto.LabelPair {
 	return pair
 }
 
-// name returns a shared copy of a label name.
 func (p *Pairs) name(name string) *string {
 	known, ok := p.names[name]
 	if !ok {
@@ -73,9 +72,8 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 	return fmt.Errorf("%s has the labels %s, but must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
 }
 
-// Constant returns a series of the metric for a registry. The argument labels alternates between
-// names and values. If the names differ from the labels of the metric, the scrape fails. MustHave
-// finds such mistakes when the program starts.
+// Constant returns a series of the metric for a registry. labels alternates between names and values. If the names
+// differ from the labels of the metric, the scrape fails. MustHave finds such mistakes when the program starts.
 func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	values, err := m.values(labels)
 	if err != nil {
@@ -88,8 +86,7 @@ func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) p
 	return series
 }
 
-// MustHave panics if the given labels differ from the labels of the metric. The argument labels
-// alternates between names and values.
+// MustHave panics if the given labels differ from the labels of the metric. labels alternates between names and values.
 func (m *Metric) MustHave(labels ...string) {
 	if _, err := m.values(labels); err != nil {
 		panic(err)

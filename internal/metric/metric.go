@@ -1,5 +1,5 @@
-// Package metric describes metrics and labels and creates series. Each program uses this package
-// with its own catalogue of metrics.
+// Package metric describes metrics and labels and creates series. Each program uses this package with its own catalogue
+// of metrics.
 package metric
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Page is the path of a metrics page. Each metric is on only one page. Therefore sums are correct even if several
-// pages are scraped.
+// Page is the path of a metrics page. Each metric is on only one page, so sums are correct even if several pages are
+// scraped.
 type Page string
 
 // MainPage is the default page.
@@ -36,14 +36,14 @@ type Metric struct {
 	Flag string
 }
 
-// Label describes a label. A label has the same meaning in all metrics.
+// Label describes a label, which has the same meaning in all metrics.
 type Label struct {
 	Name string
 	Help string
 	// Values contains the possible values, or is nil if any value is possible.
 	Values []string
-	// Complete is set if there is a series for every value from the start. If a series appeared later, Prometheus
-	// would miss its first increase.
+	// Complete is set if there is a series for every value from the start. Prometheus would miss the first increase of
+	// a series that appeared later.
 	Complete bool
 }
 

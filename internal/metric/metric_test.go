@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// text formats labels as name=value.
 func text(labels []*dto.LabelPair) (out []string) {
 	for _, l := range labels {
 		out = append(out, l.GetName()+"="+l.GetValue())
@@ -20,8 +19,7 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// TestPairs checks that Shared returns the same pair for equal labels, that New returns a new pair, and that both make
-// values valid.
+// Shared returns the same pair for equal labels, and New returns a new pair. Both make values valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")
@@ -33,7 +31,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestManyPairs checks that values are correct for more pairs than the cache can contain.
+// Values must be correct for more pairs than the cache can contain.
 func TestManyPairs(t *testing.T) {
 	var p metric.Pairs
 	for i := range 50_000 {
@@ -43,7 +41,6 @@ func TestManyPairs(t *testing.T) {
 	}
 }
 
-// TestCheck checks the errors for a missing label, an additional label and a wrong label name.
 func TestCheck(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {
@@ -68,8 +65,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConstant checks that labels may be given in any order. A mistake in the labels must make the scrape fail, and
-// MustHave must detect it.
+// Labels may be given in any order. A mistake in the labels must make the scrape fail, and MustHave must detect it.
 func TestConstant(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {
