@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Book holds the settled energy of one GPU. At every moment
+// Book is the ledger's record of the energy of one GPU. At every moment
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
@@ -25,8 +25,7 @@ type Book struct {
 	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
-	// Uncounted is an upper bound of the energy that the GPU used and that Energy omits because of
-	// resets, rejected readings and gaps.
+	// Uncounted is an upper bound of the energy that Energy omits because of resets, rejected readings and gaps.
 	Uncounted Millijoules `json:"uncounted,omitempty"`
 	// Estimated is the part of Energy that was divided among several owners based on an estimated idle power.
 	Estimated Millijoules `json:"estimated,omitempty"`
@@ -39,11 +38,10 @@ type Book struct {
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power that is currently used to divide the energy. This power is either IdlePower or an
-	// estimate. Floor is not saved.
+	// Floor is the idle power that is currently used to divide the energy: IdlePower or an estimate. It is not saved.
 	Floor IdlePower `json:"-"`
 
-	// The accounts and their processes are not saved together with the book, but in separate records.
+	// Accounts is not saved together with the book, but in separate records.
 	Accounts []Account `json:"-"`
 }
 
@@ -60,7 +58,7 @@ func (b *Book) Sum() Millijoules {
 }
 
 // GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
-// The accounts retire together, so no sum falls while the group has accounts.
+// The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
 	Owner // owner of the accounts, without its part
 	// Opened is the earliest opening time of the accounts.
@@ -114,7 +112,6 @@ func (b *Book) Groups() []GroupAccount {
 	return groups
 }
 
-// addUnits adds the amounts of the units in a container to the units of the group.
 func (g *GroupAccount) addUnits(units []UnitAccount) {
 	for _, u := range units {
 		i := slices.IndexFunc(g.Units, func(k UnitAccount) bool { return k.Unit == u.Unit })
@@ -143,7 +140,7 @@ type Account struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the part of Energy that is charged as idle energy. It is the owner's share of the GPU's idle energy.
+	// Idle is the part of Energy that is the owner's share of the GPU's idle energy.
 	Idle Millijoules `json:"idle"`
 	// Estimated is the part of Energy that was divided with an estimated idle power of the GPU.
 	Estimated Millijoules `json:"estimated,omitempty"`
@@ -155,9 +152,9 @@ type Account struct {
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`
-	// GPUTime is the held time, weighted by the owner's share of the GPU. This share is the number of the owner's
-	// replicas divided by the number of all held replicas. For a MIG instance, it is the number of the instance's
-	// slices divided by the number of all slices. The sum over all accounts of a GPU never exceeds the elapsed time.
+	// GPUTime is the held time, weighted by the owner's share of the GPU: the owner's replicas divided by all held
+	// replicas, or the slices of a MIG instance divided by all slices. The sum over all accounts of a GPU never exceeds
+	// the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
 	// Profiled is zero unless the GPU was profiled while the owner was alone on it.
 	Profiled Profiled `json:"profiled,omitzero"`
@@ -188,8 +185,8 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded is set if the account is the owner's account for all processes above the limit of process accounts. The
-	// PID of a folded account is 0. The account is exported with the label pid="other".
+	// Folded is set if this account contains all of the owner's processes above the limit of process accounts. Its PID
+	// is 0, and it is exported with the label pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 

@@ -9,8 +9,7 @@ import (
 // A Counter counts the errors in one part of a GPU, such as a link. It may restart when the part
 // restarts or when the driver is loaded.
 type Counter struct {
-	// Metric and Labels identify the sum to which the counter belongs. This sum is the sum over all
-	// parts of the GPU.
+	// Metric and Labels identify the sum over all parts of the GPU to which the counter belongs.
 	Metric HealthMetric
 	Labels []string
 	// Name identifies the counter among the counters of the GPU. It ends with the name of the part.
@@ -23,18 +22,16 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 	return Counter{Metric: m, Labels: labels, Name: HealthInfos[m].Name + "/" + strings.Join(labels, "/") + "/" + part}
 }
 
-// sum returns the part of the name that is common to all counters with the same sum.
+// sum returns the prefix of the name that all counters of the same sum share.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
-// A Count holds the last value of a [Counter], and a total. The total is the first value plus all
-// growth. If a value is lower than the last value, the counter restarted, and the new value counts
-// as growth.
+// A Count contains the last value of a [Counter] and a total: the first value plus all growth. If a value is lower than
+// the last value, the counter restarted, and the new value counts as growth.
 type Count struct {
 	Last  uint64 `json:"last"`
 	Total uint64 `json:"total"`
 }
 
-// plus returns the count after reading the value n.
 func (c Count) plus(n uint64) Count {
 	if n < c.Last {
 		return Count{n, c.Total + n}
@@ -65,8 +62,8 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the counts x after reading the last values in later. The counts in later belong to the same
-// counters, but a later exporter process started them.
+// Continue returns the saved counts x of an earlier exporter process, continued with the last values that this process
+// has read.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {
@@ -78,9 +75,8 @@ func (x Counts) Continue(later Counts) Counts {
 	return all
 }
 
-// Totals returns a sum over all parts for each metric and label set in a reading. If a part is
-// missing from the reading, the sum includes the last total of this part, so that the sum does not
-// fall.
+// Totals returns the sum over all parts for each metric and label set in a reading. A part that is missing from the
+// reading keeps its last total, so that the sum does not decrease.
 func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 	for i := range read {
 		c := &read[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCounts compares sums over links with counts that were computed by hand, in four cases: a link restarts, a link is
-// not reported, the driver is loaded again, and an exporter continues its saved counts although it reads them late.
+// The sums over links were computed by hand for four cases: a link restarts, a link is not reported, the driver is
+// reloaded, and an exporter reads its saved counts late.
 func TestCounts(t *testing.T) {
 	links := func(values ...int) (read []gpu.Counter) {
 		for link, n := range values {

@@ -1,18 +1,17 @@
 package gpu
 
-// Device describes the identity and the place of one physical GPU. A source reads the device when the driver
-// is opened and when the set of GPUs changes, but not on every tick. Strings are not normalised: they are
-// the strings that the driver returned.
+// Device describes the identity and the place of one physical GPU. A source reads it when the driver is opened and when
+// the set of GPUs changes, but not on every tick. All strings are exactly the strings that the driver returned.
 type Device struct {
 	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
 	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
 	// used as a key.
 	Index int `json:"index"`
-	// Position is the number of the GPU, or of its first partition, in a list of all GPUs and partitions of its
-	// driver. The list is sorted by device node, and the partitions of a GPU have consecutive positions.
-	// Position is nil for NVIDIA GPUs. The position changes when a GPU is lost, like Index. It is not saved, so
-	// if a GPU was lost before a restart of the exporter, its position is unknown after the restart.
+	// Position is the number of the GPU, or of its first partition, in a list of all GPUs and partitions of its driver,
+	// sorted by device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs. Like
+	// Index, it changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a restart of
+	// the exporter is unknown.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is
 	// empty if unknown. The path changes when a GPU is lost, like Index.
@@ -36,8 +35,8 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit that can be set on the board, or 0 if the limit is unknown. The
-	// ledger uses the limit to detect implausible energy readings.
+	// MaxPower is the highest power limit that can be set on the board, or 0 if it is unknown. It shows whether an
+	// energy reading is plausible.
 	MaxPower Watts `json:"max_power_watts"`
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
 	// set, the absence of errors does not mean that the GPU is healthy.
@@ -46,8 +45,8 @@ type Device struct {
 	Released bool `json:"-"`
 }
 
-// indexed is the only vendor with a device plugin that names GPUs by index. If a name contains an index, the name
-// refers to a GPU of this vendor. Named checks the vendor, because a GPU of another vendor may have the same index.
+// indexed is the only vendor with a device plugin that names GPUs by index. GPUs of other vendors may have the same
+// indices.
 const indexed = "NVIDIA"
 
 // Named reports whether a name refers to the GPU itself, and not to one of its partitions.
@@ -77,8 +76,7 @@ type Platform struct {
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the position of the module in its node. The positions may differ from the order of the PCI
-	// addresses.
+	// ModuleID is the position of the module in its node. The order may differ from the order of PCI addresses.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
@@ -94,8 +92,7 @@ type Fabric struct {
 	Problems []FabricProblem `json:"problems,omitempty"`
 }
 
-// FabricProblem describes one possible problem of a GPU's links, such as degraded_bandwidth. It also
-// contains whether the problem exists.
+// FabricProblem describes a possible problem of a GPU's links, such as degraded_bandwidth.
 type FabricProblem struct {
 	Name    string `json:"name"`
 	Present bool   `json:"present"`
@@ -117,7 +114,7 @@ type Partition struct {
 	ID string `json:"id"`
 	// Profile is the profile in nvidia-smi's format, such as 3g.40gb.
 	Profile string `json:"profile"`
-	// ProfileID is the number of the profile. Start is the first memory slice of the instance. The names of DRA
+	// ProfileID is the number of the profile, and Start is the first memory slice of the instance. The names of DRA
 	// devices contain both numbers. An unknown number is -1.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`

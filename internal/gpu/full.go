@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field. Tests use such values to check pages. Each
-// list contains one element, and each boolean has the value of the argument conditions.
+// Full returns a value, such as a snapshot, with content in every field, for tests of pages. Each list contains one
+// element, and each boolean has the value of the argument conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)
 	return full
 }
 
-// fill sets v, and all values in v.
 func fill(v reflect.Value, conditions bool) {
 	if at, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 		*at = time.Unix(1, 0)

@@ -17,7 +17,6 @@ func Identity(s string) string {
 	return s
 }
 
-// placeholder reports whether s, in lower case, looks like a placeholder for an unknown value.
 func placeholder(s string) bool {
 	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, including 0x0000; a 0xff byte is decoded as \ufffd
 		return true
@@ -37,12 +36,10 @@ func placeholder(s string) bool {
 // kitUUIDs contains the example UUIDs in firmware development kits.
 var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
 
-// brackets contains the characters that enclose a placeholder.
 var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
-// template reports whether s is a placeholder in brackets: $(DEFAULT_STRING), <<<NULL>>>, [N/A],
-// (none). template uses no regular expressions, because they allocate memory and each scrape
-// checks every identity.
+// template reports whether s is a placeholder in brackets, such as $(DEFAULT_STRING), <<<NULL>>> or (none). It uses no
+// regular expressions, because they allocate memory and each scrape checks every identity.
 func template(s string) bool {
 	return slices.ContainsFunc(brackets, func(b [2]string) bool {
 		return len(s) >= len(b[0])+len(b[1]) && strings.HasPrefix(s, b[0]) && strings.HasSuffix(s, b[1])
@@ -56,8 +53,8 @@ func typeNumber(s string) bool {
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words contains the words that occur in placeholders: the names of fields, and the words of phrases for a missing
-// value, including the parts of N/A and O.E.M.
+// words contains the words of placeholders: the names of fields, and phrases for a missing value, including the parts
+// of N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported
@@ -72,7 +69,6 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// onlyWords reports whether s consists only of words in the list words.
 func onlyWords(s string) bool {
 	found := false
 	for word := range strings.FieldsFuncSeq(s, separates) {
@@ -86,7 +82,6 @@ func onlyWords(s string) bool {
 
 func separates(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// repeats reports whether s repeats one character or a pair of characters.
 func repeats(s string) bool {
 	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
 }

@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Interval is one settled interval of a GPU. It contains the charges for the interval, and the values
-// from which the charges were computed.
+// Interval is a period for which the ledger has charged the energy of a GPU. It contains the charges and the values
+// from which they were computed.
 //
 //	Energy = Σ Charges of owners with accounts + Σ Unattributed
 //
@@ -11,8 +11,8 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter had not changed for some time before the interval. In this case Energy
-	// contains the energy since From, but earlier intervals already count the time since From.
+	// Late is set if the counter did not change or was not available between From and To, and reported this energy only
+	// later. Other intervals already count this time.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
@@ -23,9 +23,8 @@ type Interval struct {
 	// BusyUnknown.
 	Busy       float64
 	BusySource BusySource
-	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is
-	// set if no work was sampled in this interval and in the previous interval. In this case all energy
-	// was idle energy.
+	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is set if no work was
+	// sampled in this interval and in the previous interval, so that all energy was idle energy.
 	IdlePower IdlePower
 	AtRest    bool
 
@@ -37,30 +36,26 @@ type Interval struct {
 	Unattributed [NumReasons]Millijoules
 }
 
-// IntervalPart describes one MIG instance, the free slices, or the whole GPU in an interval, with
-// its part of the interval's energy.
+// IntervalPart describes one MIG instance, the free slices, or the whole GPU in an interval.
 type IntervalPart struct {
 	// Instance is empty for the whole GPU, and for the free slices of a divided GPU.
 	Instance string
 	Slices   int
-	// Active is the busy time of the instance. It is set only if the source of the interval's busy
-	// share is BusyInstances.
+	// Active is the busy time of the instance. It is set only if BusySource of the interval is BusyInstances.
 	Active     time.Duration
 	Idle, Busy Millijoules
-	// Held is set if the idle energy was divided over holders by replicas. Otherwise the idle energy
-	// was divided over the owners with contexts.
+	// Held is set if the idle energy was divided among the holders by their replicas. Otherwise it was divided among
+	// the owners of contexts.
 	Held bool
 }
 
-// Charge is one owner's charge for a part of an interval. The field GPUInstance names the part. If
-// the owner has no account ([OwnerKind.HasAccount]), the energy of the charge is also in
-// Unattributed. If the owner also pays for vanished processes, there are two charges for this owner
-// and part.
+// Charge is the energy that one owner is charged for a part of an interval. GPUInstance names the part. If the owner
+// has no account ([OwnerKind.HasAccount]), the energy is also in Unattributed. If the owner also pays for processes
+// that ended before they were identified, there are two charges for this owner and part.
 type Charge struct {
 	AccountKey
-	// Holding is the weight of the owner when energy is charged by allocation. If the part is held, the
-	// weight is the number of the owner's replicas. Otherwise each owner with a context has the weight
-	// 1.
+	// Holding is the weight of the owner when energy is charged by allocation: the number of the owner's replicas, or 1
+	// for each owner with a context if [IntervalPart.Held] is not set.
 	Holding float64
 	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
 	// MPS server executed for several owners.

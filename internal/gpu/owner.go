@@ -14,8 +14,8 @@ type ProcessID struct {
 	Start uint64 `json:"start"`
 }
 
-// Process describes a process that uses a GPU, with values from /proc. Many readers share one
-// Process, so a Process is immutable after it is published.
+// Process describes a process that uses a GPU, with values from /proc. Many readers share one Process, so it is
+// immutable after it is published.
 type Process struct {
 	ID ProcessID
 	// Name is the content of /proc/<pid>/comm, which is read once. It may contain any bytes.
@@ -49,8 +49,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 //	OwnerUnit   manager    unit  manager/unit  empty
 //	the others  empty
 //
-// A pod that is deleted and created again with the same name has another UID and is another owner.
-// A unit that starts again with the same name, such as a requeued job, is the same owner.
+// A pod that is deleted and created again with the same name has another UID and is another owner. A unit that starts
+// again with the same name, such as a requeued job, is the same owner.
 type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
@@ -61,7 +61,7 @@ type Owner struct {
 	Part string `json:"part,omitempty"`
 }
 
-// Group returns the owner without its part. The accounts of a group retire together.
+// Group returns the owner without its part, for example the pod of a container.
 func (o Owner) Group() Owner {
 	o.Part = ""
 	return o
@@ -107,8 +107,8 @@ func (o Owner) Unit() Unit {
 	return Unit{o.Scope, o.Name}
 }
 
-// UnitInfo describes a unit. Unknown values are empty. A value may become known later than the
-// owner. Therefore UnitInfo is not part of Owner.
+// UnitInfo describes a unit. Unknown values are empty. It is not part of Owner, because a value may become known later
+// than the owner.
 type UnitInfo struct {
 	SLUID     string // id of this run of a Slurm job; reported by Slurm 26.05 and newer
 	User      string
@@ -126,8 +126,7 @@ type UnitInfo struct {
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
-// The kinds of owners. The zero value is temporary: it is the kind of a process for which the owner
-// is not known yet.
+// The kinds of owners. OwnerPending is temporary: the owner of the process is not known yet.
 const (
 	OwnerPending  OwnerKind = iota
 	OwnerPod                // a container in a pod
@@ -137,11 +136,9 @@ const (
 	numOwnerKinds
 )
 
-// ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// If owners of this kind have no account, reason is the reason for their unattributed energy.
-	// Otherwise it is NumReasons.
+	// reason is the reason for the unattributed energy of owners without an account, or NumReasons.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -272,8 +269,7 @@ type Allocations struct {
 	// Known is false while the kubelet's response is missing or stale. On a node without a kubelet,
 	// Known is true.
 	Known bool
-	// Optional is set on a machine where processes may use GPUs without allocations. On such a machine,
-	// use without an allocation is normal.
+	// Optional is set on a machine where processes may use GPUs without allocations.
 	Optional bool
 	// Requested is the boot-clock time at which the list was requested. The list contains all
 	// allocations of containers that existed at this time.

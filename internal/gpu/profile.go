@@ -65,8 +65,8 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	OpticalFlowActive: {"optical_flow_active", "Time in which the optical flow accelerators (OFA) were active, averaged over the accelerators."},
 }
 
-// Profiled contains the work of an owner during the time in which the owner was alone on a GPU or a MIG instance. The
-// work comes from the profile of the GPU or instance.
+// Profiled contains the work of an owner while the owner was alone on a GPU or a MIG instance, from the profile of the
+// GPU or instance.
 type Profiled struct {
 	// Time is the time for which the owner was alone and the profile was measured.
 	Time time.Duration `json:"time"`

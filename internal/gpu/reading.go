@@ -17,8 +17,7 @@ type Report struct {
 	// Opening contains the GPUs that were not identified yet, because the first call for the GPU has not returned.
 	// These GPUs are missing from Devices, but they are not lost.
 	Opening []Opening
-	// Readings contains at most one entry per device. For a device that did not respond in time, there is no
-	// reading.
+	// Readings contains at most one entry per device, and none for a device that did not respond in time.
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
@@ -95,15 +94,13 @@ type Reading struct {
 	// ContextsKnown is set.
 	Contexts      []Context
 	ContextsKnown bool
-	// Samples contains the activity of processes since the last reading, oldest first. Together the samples cover
-	// the span Sampled. Samples is valid only if SamplesKnown is set. In this case an empty list means that no
-	// process was active.
+	// Samples contains the activity of processes since the last reading, oldest first. Together the samples cover the
+	// span Sampled. Samples is valid only if SamplesKnown is set. An empty list then means that no process was active.
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// WeightedSamples is set if the driver estimated how to divide the activity of the GPU over the processes. Over
-	// a minute or more, such samples are accurate enough to divide energy, but they are not accurate enough for the
-	// utilisation of a process.
+	// WeightedSamples is set if the activity of processes was estimated by dividing the activity of the GPU. Over a
+	// minute or more, such samples are accurate enough to divide energy, but not for the utilisation of a process.
 	WeightedSamples bool
 	// Instances contains the activity of the MIG instances. It is valid only if InstancesKnown is set. In this
 	// case every instance has an entry.
@@ -220,12 +217,11 @@ type DriverEvent struct {
 	Earlier uint64
 }
 
-// maxWaiting is the maximum number of queued errors that keep their own times.
+// maxWaiting is the number of queued errors above which errors are merged.
 const maxWaiting = 1024
 
-// Queue appends the error e to a queue that waits for the next report. The next report may be days later. If
-// the queue is full, Queue merges the oldest error with the same GPU and code into e. A merged error still
-// counts, but its time is lost.
+// Queue appends x to a queue that waits for the next report, which may be days later. If the queue is full, Queue
+// merges the oldest error with the same GPU and code into x. The merged error still counts, but its time is lost.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

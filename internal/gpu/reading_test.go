@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestQueue checks that the queue of errors has a bounded size, that every error is counted, and
-// that the newest error of each kind keeps its time.
+// The queue of errors must have a bounded size, every error must be counted, and the newest error of each kind must
+// keep its time.
 func TestQueue(t *testing.T) {
 	const kinds, each = 24, 1000
 	start := time.Unix(1_800_000_000, 0)
@@ -37,7 +37,6 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestClone checks that a copy of a GPU's errors does not change when the original changes.
 func TestClone(t *testing.T) {
 	var x gpu.DriverEvents
 	x.Add(gpu.DriverEvent{Code: 79})

@@ -5,8 +5,7 @@ import "time"
 // RecentTime is the length of the period that [Recent] describes.
 const RecentTime = 10 * time.Minute
 
-// Slowdowns contains values of the label clock_limit of [ClockLimitedTime]. Each value stands for a slowdown that
-// heat or a power brake causes.
+// Slowdowns contains the values of the label clock_limit of [ClockLimitedTime] that stand for heat or a power brake.
 var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
 // Recent describes a GPU over the last [RecentTime].

@@ -30,8 +30,8 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
-	// Renamed is the last time at which a serial number of the GPU became known or changed after the GPU was first found
-	// in this boot. It is zero if there was no such change.
+	// Renamed is the last time at which a serial number of the GPU became known or changed after the GPU was first
+	// found in this boot, or zero.
 	Renamed time.Time
 	// Reading is the latest reading, or nil while the GPU does not respond. The lists in Reading are empty, because their
 	// content is in Processes and in the book.
@@ -58,8 +58,8 @@ type GPU struct {
 	Strays, Unused *int
 	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book
-	// Intervals returns the recent intervals of the book, oldest first. The intervals do not change. Intervals is nil if
-	// the ledger keeps no intervals.
+	// Intervals returns the recent intervals of the book, oldest first. They do not change. Intervals is nil if the
+	// ledger keeps no intervals.
 	Intervals iter.Seq[Interval]
 }
 
@@ -75,10 +75,9 @@ type DriverEvents struct {
 	// ByCode contains the number of errors by XID code. A state file of an older version does not contain these numbers,
 	// so Count may exceed the sum over ByCode.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver contains the number of the driver's events by XID code. Kernel contains the number of lines in the
-	// kernel's log by XID code. For each driver event, the log also contains a line. Therefore ByCode contains, for
-	// each code, the larger of the two numbers and not their sum. Kernel is nil if the log never contained an
-	// error.
+	// Driver contains the number of the driver's events by XID code, and Kernel the number of lines in the kernel's
+	// log. Each driver event also has a line in the log, so ByCode contains the larger of the two numbers and not their
+	// sum. Kernel is nil if the log never contained an error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
 	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
@@ -103,9 +102,9 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log. It does not count the error if its record was counted before, or
-// if the driver also reported the error as an event. To detect such an event, AddKernel compares the number of
-// lines in the log with the number of events. It does not compare times, because an event may arrive late.
+// AddKernel counts an error in the kernel's log, unless its record was counted before or the driver also reported the
+// error as an event. To detect such an event, AddKernel compares the number of lines in the log with the number of
+// events. It does not compare times, because an event may arrive late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
@@ -121,10 +120,8 @@ func (x *DriverEvents) AddKernel(e KernelError) {
 	}
 }
 
-// exceeds returns a - b, or 0 if b is larger.
 func exceeds(a, b uint64) uint64 { return max(a, b) - b }
 
-// count adds n errors with a code, and updates the first and the last time of this code.
 func (x *DriverEvents) count(code, n uint64, at time.Time) {
 	x.Count += n
 	if x.First == nil {

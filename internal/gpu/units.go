@@ -2,8 +2,7 @@ package gpu
 
 import "time"
 
-// Millijoules is an amount of energy. The energy counters of NVML and DCGM use this unit. Because
-// amounts are integers, the books balance exactly.
+// Millijoules is an amount of energy, in the unit of the energy counters of NVML and DCGM. Sums of integers are exact.
 type Millijoules int64
 
 // Joules converts to joules, the base unit of the metrics page.
@@ -12,9 +11,9 @@ func (m Millijoules) Joules() float64 { return float64(m) / 1000 }
 // Watts is a power, which the driver averages over a second or less.
 type Watts float64
 
-// Instant is one moment on two clocks. Wall is for people and for timestamps on the page. Boot is
-// the time of CLOCK_BOOTTIME. This clock is never set, and it includes the time in which the
-// machine is suspended. The ledger calculates only with Boot.
+// Instant is one moment on two clocks. Wall is for people and for timestamps on the page. Boot is the time of
+// CLOCK_BOOTTIME, which is never set and includes the time in which the machine is suspended. The ledger calculates
+// only with Boot.
 type Instant struct {
 	Wall time.Time     `json:"wall"`
 	Boot time.Duration `json:"boot"`

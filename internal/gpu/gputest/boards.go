@@ -51,9 +51,8 @@ func Value(g gpu.Gauge, i int) float64 {
 	return n
 }
 
-// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. One of its
-// instances has two compute instances. For another instance the driver reports neither the
-// profile number nor the position.
+// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. One of its instances has two
+// compute instances. For another instance the driver reports neither the profile number nor the position.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
@@ -65,7 +64,7 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy returns the same GPU as [Divided], except that its driver reports the activity of instances.
+// Busy returns the GPU of [Divided] with the activity of its instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true
@@ -73,7 +72,6 @@ func Busy(i int) GPU {
 	return g
 }
 
-// mig returns the UUID of a MIG device of GPU i.
 func mig(i, n int) string { return fmt.Sprintf("MIG-5a1f0000-0000-5000-8000-0000000000%d%d", i, n) }
 
 // Plain returns GPU i with an identity, an energy counter and power.

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// testExact reads a node with three GPUs: the first GPU reports all values, the second reports few
-// values, and the third reports no values.
+// The first GPU reports all values, the second few values, and the third no values.
 func testExact(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
 	s, _ := c.open(t, n, NewClock().Now)
@@ -19,7 +18,7 @@ func testExact(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testAbsent checks a GPU that reports all values except one. It removes each value in turn.
+// testAbsent removes one value of a GPU at a time.
 func testAbsent(t *testing.T, c contract) {
 	tests := map[string]func(*GPU){
 		"serial":         func(g *GPU) { g.Device.Serial = "" },
@@ -65,7 +64,7 @@ func DropGauges(g *GPU, call string) {
 	}
 }
 
-// testEnergy checks that the energy is in millijoules and is not rounded.
+// The energy must be in millijoules and must not be rounded.
 func testEnergy(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Plain(1)}}
@@ -84,7 +83,7 @@ func testEnergy(t *testing.T, c contract) {
 	}
 }
 
-// testTook checks that a reading contains the duration of the call that read its counter.
+// A reading must contain the duration of the call that read its counter.
 func testTook(t *testing.T, c contract) {
 	clock := NewClock()
 	s, _ := c.open(t, Node{GPUs: []GPU{Full(0)}}, func() gpu.Instant {
@@ -96,9 +95,8 @@ func testTook(t *testing.T, c contract) {
 	}
 }
 
-// testSamples checks that each sample is reported once, and that a reading without new samples
-// differs from a reading with unknown samples. The samples of each reading must begin at the end of
-// the previous samples.
+// Each sample must be reported once, and a reading without new samples must differ from a reading with unknown samples.
+// The samples of each reading must begin at the end of the previous samples.
 func testSamples(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
@@ -126,8 +124,8 @@ func testSamples(t *testing.T, c contract) {
 	}
 }
 
-// testMIG partitions a GPU. Then it changes the partitions but reuses their ids. At the end it
-// disables MIG mode. Values that do not depend on the partitions must not change.
+// testMIG partitions a GPU, changes the partitions but reuses their ids, and disables MIG mode. Values that do not
+// depend on the partitions must not change.
 func testMIG(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
 	s, change := c.open(t, n, NewClock().Now)
@@ -148,9 +146,8 @@ func testMIG(t *testing.T, c contract) {
 	}
 }
 
-// testInstances checks the activity of instances. The activity is unknown in the first reading, in
-// a reading immediately after another reading, and for a new instance. Each reading covers the time
-// from the end of the previous reading.
+// The activity of instances must be unknown in the first reading, in a reading immediately after another reading, and
+// for a new instance. Each reading must cover the time from the end of the previous reading.
 func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
@@ -196,7 +193,6 @@ func testInstances(t *testing.T, c contract) {
 	read("after that", time.Second, true)
 }
 
-// testLost checks a GPU that is lost from the start, and a GPU that is lost and returns.
 func testLost(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -219,7 +215,7 @@ func testLost(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testStuck checks that a hung GPU keeps its identity and does not delay a read.
+// A hung GPU must keep its identity and must not delay a read.
 func testStuck(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -237,7 +233,7 @@ func testStuck(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testReload reloads the driver, which then lists the GPUs in reverse order.
+// After the reload, the driver lists the GPUs in reverse order.
 func testReload(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -254,7 +250,6 @@ func testReload(t *testing.T, c contract) {
 	c.check(t, Eventually(t, s, "the driver responds again", answers), n)
 }
 
-// testDown starts without a driver, loads it, and unloads it again.
 func testDown(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}, Down: true}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Without calls visit once for each field of the value that full returns. The argument of visit is a copy of the
-// value in which this field is zero. The argument path names the field, for example Devices.Platform.Slot.
+// Without calls visit once for each field of the value that full returns. The argument v is a copy of the value in
+// which this field is zero. The argument path names the field, for example Devices.Platform.Slot.
 func Without[T any](full func() *T, visit func(path string, v *T)) {
 	for k := 0; ; k++ {
 		v, i, path := full(), 0, ""
@@ -25,7 +25,6 @@ func Without[T any](full func() *T, visit func(path string, v *T)) {
 	}
 }
 
-// eachField calls visit for each field in v that contains a single value.
 func eachField(v reflect.Value, path string, visit func(path string, field reflect.Value)) {
 	if _, ok := reflect.TypeAssert[time.Time](v); ok {
 		visit(path, v)

@@ -21,33 +21,30 @@ type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Open starts a driver that behaves like the node n. It returns a source that reads this driver and
-// uses the clock now. While the source is open, the returned function change makes the driver behave
-// like another node. Open registers its cleanup with t.Cleanup. The source must not wait for a slow
-// GPU for longer than a second.
+// Open starts a driver that behaves like the node n. It returns a source that reads this driver and uses the clock now.
+// The function change makes the driver behave like another node. Open registers its cleanup with t.Cleanup. The source
+// must not wait for a slow GPU for longer than a second.
 type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node))
 
 // Node describes a machine by the values that a source must report.
 type Node struct {
 	// Down is set while no driver is loaded.
 	Down bool
-	// Loads is the number of earlier loads of the driver. An increase means that the driver was
-	// reloaded.
+	// Loads is the number of earlier loads of the driver. It increases when the driver is reloaded.
 	Loads int
 	GPUs  []GPU // GPUs in the order in which the driver lists them
 }
 
-// GPU describes one GPU. A value that is empty or nil is not reported.
+// GPU describes one GPU. An empty or nil value is not reported.
 type GPU struct {
 	Device gpu.Device
 	// Reading is the current reading, without the UUID and the time. Instances contains the activity of
 	// the instances, which is constant. A source may need several readings to measure this activity.
 	Reading gpu.Reading
-	// SampledAt is the time at which the driver took the samples of the reading. A source may report
-	// another time for these samples. The test checks only that this time is plausible.
+	// SampledAt is the time at which the driver took the samples of the reading. A source may report another plausible
+	// time.
 	SampledAt time.Time
-	// Lost is set after the GPU was lost from the bus.
-	Lost bool
+	Lost      bool
 	// Stuck is set while calls for the GPU hang.
 	Stuck bool
 }
@@ -58,16 +55,13 @@ func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 // Limits adapts the suite to a vendor if the vendor's GPUs report fewer values than the tests
 // describe.
 type Limits struct {
-	// GPU removes values from a GPU description if no GPU of the vendor reports these values. The
-	// function must not change data behind the description's pointers. If GPU is nil, no values are
-	// removed.
+	// GPU removes values that no GPU of the vendor reports. It must not change data behind the pointers of its
+	// argument. It may be nil.
 	GPU func(*GPU)
-	// Without contains the tests that do not apply to the vendor. The key is the name of the test, and
-	// the value is the reason.
+	// Without contains the names of tests that do not apply to the vendor, with the reasons.
 	Without map[string]string
 }
 
-// contract runs the tests of the suite within the limits of a vendor.
 type contract struct {
 	limits Limits
 	vendor Open
@@ -83,7 +77,6 @@ func (c contract) check(t *testing.T, report gpu.Report, n Node) {
 	Check(t, report, c.limits.node(n))
 }
 
-// node returns a copy of n without the values that the vendor does not report.
 func (l Limits) node(n Node) Node {
 	if l.GPU == nil {
 		return n
@@ -95,7 +88,7 @@ func (l Limits) node(n Node) Node {
 	return n
 }
 
-// Run runs the tests of the suite with the limits.
+// Run runs the tests of the suite within the limits.
 func (l Limits) Run(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, contract){
 		"reports present values":            testExact,
@@ -121,8 +114,8 @@ func (l Limits) Run(t *testing.T, open Open) {
 	}
 }
 
-// Clock is a clock that advances only when Advance is called. The wall clock starts at the real
-// time, because drivers use the real time for the timestamps of samples.
+// Clock advances only when Advance is called. The wall clock starts at the real time, because drivers use the real time
+// for the timestamps of samples.
 type Clock struct {
 	mu  sync.Mutex
 	now gpu.Instant
@@ -148,8 +141,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now.Boot += d
 }
 
-// Check fails the test unless the report matches the node. The report must contain a device for each
-// GPU that is not lost. It must contain a reading for each GPU that is neither lost nor stuck.
+// Check fails the test unless the report matches the node. The report must contain a device for each GPU that is not
+// lost, and a reading for each GPU that is neither lost nor stuck.
 func Check(t *testing.T, report gpu.Report, n Node) {
 	t.Helper()
 	checkOnce(t, report)
@@ -185,8 +178,7 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 }
 
-// checkInstances compares the activity of instances with the activity in the node. A reading without
-// this activity is accepted.
+// A reading without the activity of instances is accepted.
 func checkInstances(t *testing.T, want, got gpu.Reading) {
 	t.Helper()
 	if !got.InstancesKnown {
@@ -211,8 +203,6 @@ func checkInstances(t *testing.T, want, got gpu.Reading) {
 	}
 }
 
-// checkTimes checks that a reading has a time, and that its samples are not later than this time.
-// Otherwise it fails the test.
 func checkTimes(t *testing.T, r gpu.Reading) {
 	t.Helper()
 	if r.At.IsZero() {
@@ -228,7 +218,6 @@ func checkTimes(t *testing.T, r gpu.Reading) {
 	}
 }
 
-// checkOnce fails the test if a report contains a GPU twice.
 func checkOnce(t *testing.T, report gpu.Report) {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -265,13 +254,12 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// HangTimeout is the timeout for events that must happen. The timeout detects hangs. It is long, so that a busy
-// machine does not exceed it.
+// HangTimeout is the timeout for events that must happen. It is long, so that a busy machine does not exceed it.
 const HangTimeout = 5 * time.Minute
 
-// Hasty returns a source that does not wait for hung calls. The first Read has a short timeout, and
-// each further Read doubles the timeout. On a busy machine, calls that do not hang may also time
-// out. Therefore tests use [Eventually] to wait for a complete report.
+// Hasty returns a source that does not wait for hung calls. The first Read has a short timeout, and each further Read
+// doubles it. On a busy machine, other calls may also time out, so tests use [Eventually] to wait for a complete
+// report.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 
 type hasty struct {
