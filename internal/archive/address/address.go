@@ -16,8 +16,8 @@ import (
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
 // Parse parses a URL, which may have no host. The error does not contain the URL. A URL with an @ after the host is
-// invalid, because its password probably contains one of the characters / ? #. A part of the password would then be
-// used as the host.
+// invalid, because its password probably contains one of the characters / ? #, and a part of the password would be used
+// as the host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	_, rest, found := strings.Cut(text, "://")
@@ -30,13 +30,13 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// IsHTTP reports whether a URL is the address of an HTTP server, with or without TLS.
+// IsHTTP reports whether a URL is the address of an HTTP or HTTPS server.
 func IsHTTP(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsLoopback reports whether only this machine can reach a host. Names other than localhost are not
-// resolved, because their addresses may change.
+// IsLoopback reports whether only this machine can reach a host. It resolves no name except localhost, because
+// addresses may change.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
@@ -98,7 +98,6 @@ func Hide(u *url.URL, err error) error {
 	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
 }
 
-// hidden wraps an error, and replaces secrets in its text.
 type hidden struct {
 	error
 	text string

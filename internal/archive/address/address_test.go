@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// TestParse checks valid and invalid URLs, and the public form of each URL.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9090":                         "http://127.0.0.1:9090",
@@ -40,7 +39,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that the public form of a URL never contains the URL's secret, for any characters in the secret.
+// The public form of a URL must never contain the URL's secret, for any characters in the secret.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)
@@ -78,7 +77,6 @@ func clean(t *testing.T, text, got string, secrets ...string) {
 	}
 }
 
-// TestHide checks that the hidden error wraps the cause.
 func TestHide(t *testing.T) {
 	cause := errors.New("token=hunter22 is refused")
 	u, err := address.Parse("http://host/?token=hunter22&x=1")
@@ -94,7 +92,6 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// TestIsHTTP checks schemes and hosts.
 func TestIsHTTP(t *testing.T) {
 	for text, want := range map[string]bool{
 		"http://h": true, "https://h:1/p": true, "https://u:p@h": true, "HTTP://h": true,
@@ -107,8 +104,7 @@ func TestIsHTTP(t *testing.T) {
 	}
 }
 
-// TestIsPrivate checks which hosts only this machine can reach. A name that begins like the loopback address belongs to
-// another machine.
+// A name that begins like the loopback address belongs to another machine.
 func TestIsPrivate(t *testing.T) {
 	for host, loopback := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,

@@ -1,5 +1,6 @@
-// Package factors reads data for answers: prices, the carbon intensity and efficiency of sites, and lists of assets and
-// returned boards. These data are joined with the books when an answer is printed, and are never stored in the books.
+// Package factors reads data that are not in the archive: prices, the carbon intensity and efficiency of sites, and
+// lists of assets and returned boards. They are combined with the rows of the archive when an answer is printed, and
+// are never stored in the archive.
 package factors
 
 import (
@@ -21,8 +22,8 @@ type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 // Purchase returns the date of the purchase, or zero if the date is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// WarrantyEnd returns the end of the warranty, or zero if it is unknown. The warranty includes the last day or month in
-// the list.
+// WarrantyEnd returns the end of the warranty, or zero if it is unknown. The warranty includes the day or month in the
+// list.
 func (a Asset) WarrantyEnd() (time.Time, error) {
 	at, err := parseTime(a.Warranty)
 	switch {
@@ -36,7 +37,7 @@ func (a Asset) WarrantyEnd() (time.Time, error) {
 	return at, nil
 }
 
-// assetColumns contains usual names of columns. The first ones are our own. The others occur in exports of NetBox and
+// assetColumns contains common names of columns: our own names, followed by the names in exports of NetBox and
 // ServiceNow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
@@ -66,7 +67,7 @@ func readAssets(path, columns string) (*Assets, error) {
 	return a, err
 }
 
-// rename replaces the columns of a list of assets according to --assets.columns.
+// rename replaces the names of columns with the names in --assets.columns.
 func (l *list) rename(columns string) error {
 	for pair := range strings.SplitSeq(columns, ",") {
 		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
@@ -85,7 +86,7 @@ func (l *list) rename(columns string) error {
 	return nil
 }
 
-// SerialOf returns the serial number of an asset, or an empty string if the tag is unknown.
+// SerialOf returns the serial number of the asset with a tag, or "" if the tag is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
 // Of returns the asset with the given serial number.
@@ -114,8 +115,7 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note describes a replaced board or its replacement, as in the list. It is empty if the list does not contain the
-// board.
+// Note returns the remark in the list about a replaced board or its replacement, or "" if the list contains neither.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]
 	if !ok || old == "" {

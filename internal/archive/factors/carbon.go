@@ -9,28 +9,27 @@ import (
 	"time"
 )
 
-// Carbon contains the carbon intensity of each zone.
+// Carbon contains the carbon intensity of each zone over time.
 type Carbon struct {
 	zones    map[string][]segment // intensities of each zone, sorted by time
 	clusters map[string]string    // zone of each cluster
 	only     string               // zone of all clusters, if the file contains only one zone
 }
 
-// intensity is a row of a file: the carbon intensity in a period, in grams of CO2 equivalent per kilowatt-hour.
+// intensity is a row of the file: the carbon intensity in a period, in grams of CO2 equivalent per kilowatt-hour.
 type intensity struct {
 	from, until time.Time // zero means no limit
 	grams       float64
 }
 
-// segment is the intensity from one moment until the next segment.
+// segment is the intensity from one time until the next segment.
 type segment struct {
 	from  time.Time
 	grams float64
 	known bool
 }
 
-// carbonColumns contains the names of the columns. Our own names are first, followed by the names in Electricity
-// Maps' exports and API.
+// In carbonColumns, our own names are first, followed by the names in Electricity Maps' exports and API.
 var carbonColumns = map[string][]string{
 	"zone":  {"zone", "zone_id", "zone_key"},
 	"from":  {"from", "datetime", "datetime (utc)"},
@@ -50,7 +49,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 		return nil, err
 	}
 	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
-	var intervals bool                   // whether rows apply to intervals of equal length, as in files from Electricity Maps
+	var intervals bool                   // set if rows apply to intervals of equal length, as in files from Electricity Maps
 	rows := make(map[string][]intensity) // by zone; the empty zone stands for all zones
 	err = readList("carbon", path, carbonColumns, func(l *list) error {
 		intervals = l.column("from") < 0
@@ -78,7 +77,6 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	return c, c.divide("--carbon="+path, rows, intervals)
 }
 
-// parseZones parses the zone of each cluster.
 func parseZones(text string) (map[string]string, error) {
 	clusters := make(map[string]string)
 	for field := range strings.SplitSeq(text, ",") {
@@ -118,8 +116,8 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 // forever is the end of rows without an end.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// segments divides the time by the rows of a zone. If several rows apply, the row with the latest start is used. If
-// these rows have the same start, the last one in the file is used.
+// segments divides the time at the starts and ends of the rows of a zone. If several rows apply, it uses the row with
+// the latest start, and of these the last row in the file.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
@@ -148,11 +146,10 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 	return all
 }
 
-// ends returns a function that returns the end of a row that has only a start. A row in a file with
-// hourly data is valid for an hour, so that gaps are visible. In a file of intervals, a row is
-// valid for a year, a month or a day: the longest of these periods that does not exceed the
-// smallest distance between two rows. If this distance is less than a day, the row is valid for an
-// hour. In other files, a row without an end applies without a limit, as in a file of prices.
+// ends returns a function that returns the end of a row that has only a start. In a file of hourly data, such a row is
+// valid for an hour, so that gaps are visible. In a file of intervals, a row is valid for a year, a month or a day: the
+// longest of these periods that does not exceed the smallest distance between two rows. If this distance is less than a
+// day, the row is valid for an hour. In other files, the row is valid without limit, as in a file of prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
@@ -169,8 +166,8 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
-// smallestStep returns the smallest distance between a row without an end and the row before it. It returns 0 if there
-// are no such rows.
+// smallestStep returns the smallest distance between a row without an end and the row before it, or 0 if there are no
+// such rows.
 func smallestStep(rows []intensity) (step time.Duration) {
 	for i := 1; i < len(rows); i++ {
 		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
@@ -180,7 +177,6 @@ func smallestStep(rows []intensity) (step time.Duration) {
 	return step
 }
 
-// at returns the intensity for a cluster. It returns false if the intensity is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
 	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// These limits apply to a file. They allow more than a year of hourly data for a hundred zones, or a million boards.
+// These limits of a file allow more than a year of hourly data for a hundred zones, or a million boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000
@@ -19,8 +19,8 @@ const (
 	maxLine = 1 << 20
 )
 
-// newReader returns a reader for a CSV file. Fields are separated by commas, or by semicolons if the header contains a
-// semicolon and no comma.
+// In a file for newReader, fields are separated by commas, or by semicolons if the header contains a semicolon and no
+// comma.
 func newReader(r io.Reader) *csv.Reader {
 	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
@@ -37,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV reads a file with a header. It calls row for each row after the header, with the number of the line. The
-// fields are valid only during the call.
+// parseCSV calls row for each row after the header, with the number of the line. The fields are valid only during the
+// call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {
@@ -68,10 +68,9 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 	}
 }
 
-// errLarge means that a file exceeds the limits.
 var errLarge = errors.New("the file is too large")
 
-// limited reads a file, and limits its size and the length of its lines. Line breaks within quotes do not end a line.
+// limited limits the size of a file and the length of its lines. Line breaks within quotes do not end a line.
 type limited struct {
 	io.Reader
 	total, line int

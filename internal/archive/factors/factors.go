@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Files contains the paths and values from the flags.
+// Files contains the values of the flags.
 type Files struct {
 	Assets, Columns string
 	Prices          string
@@ -27,7 +27,7 @@ func (f *Files) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or a number for each cluster, such as east=1.3,west=1.15")
 }
 
-// Factors contains the factors that were read. The zero value contains no factors.
+// Factors contains the content of the files. The zero value contains nothing.
 type Factors struct {
 	Assets *Assets
 	RMA    *RMA
@@ -50,13 +50,13 @@ func (f Files) Read() (all Factors, err error) {
 // Money reports whether there are prices.
 func (f Factors) Money() bool { return len(f.Prices) > 0 }
 
-// Timed reports whether any factor depends on the time.
+// Timed reports whether any price or intensity depends on the time.
 func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a period into parts with constant factors. It returns the starts of the parts: from, and full hours
-// after it.
+// Parts divides a period into parts in which prices and intensities are constant. It returns the starts of the parts:
+// from, and full hours after it.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -83,14 +83,13 @@ type Use struct {
 	GPUTime        int64     // ms
 }
 
-// Prices are per kilowatt-hour and per GPU hour.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
 )
 
 // Cost returns the price of u: the price of the energy times the PUE, plus the price of the GPU hours. known is false
-// if there is no price.
+// if no price matches.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
@@ -116,18 +115,16 @@ func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	return hours
 }
 
-// list is a CSV file with a header.
 type list struct {
 	path   string
 	header []string
 	places map[string]int // index of each column that is used, or -1 if the file has no such column
 	fields []string       // fields of the current row
-	long   bool           // whether a field of the current row is too long
+	long   bool           // set if a field of the current row is too long
 }
 
-// readList reads a CSV file. columns contains the names that each column may have. It calls begin after it has read the
-// header, and row for each row. Errors contain the path and the line. Spaces around column names, and a byte order mark,
-// are ignored.
+// columns contains the names that each column may have. readList calls begin after the header, and row for each row.
+// Errors contain the path and the line. Spaces around column names, and a byte order mark, are ignored.
 func readList(name, path string, columns map[string][]string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path, places: make(map[string]int)}
 	file, err := os.Open(path)
@@ -158,8 +155,7 @@ func readList(name, path string, columns map[string][]string, begin, row func(l 
 	return nil
 }
 
-// column returns the index of the first column with one of the given names, or -1 if there is none. Case and spaces are
-// ignored.
+// column returns the index of the first column with one of the given names, or -1. Case and spaces are ignored.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {
@@ -175,13 +171,11 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// has reports whether the file has a column.
 func (l *list) has(column string) bool { return l.places[column] >= 0 }
 
-// value returns a field of the current row. It returns an empty string if the file has no such column.
+// value returns "" if the file has no such column.
 func (l *list) value(column string) string { return l.at(l.places[column]) }
 
-// at returns a field of the current row, or an empty string if the index is -1.
 func (l *list) at(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""
@@ -194,7 +188,7 @@ func (l *list) at(column int) string {
 	return strings.Clone(text) // copied, because a field shares the memory of its line
 }
 
-// parseTime reads a time in UTC.
+// parseTime reads a time in UTC. An empty text is an unknown time.
 func parseTime(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

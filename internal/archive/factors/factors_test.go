@@ -41,7 +41,6 @@ func at(text string) time.Time {
 	return moment
 }
 
-// TestCost checks prices by cluster, model and time.
 func TestCost(t *testing.T) {
 	f := read(t, factors.Files{PUE: "1.5,west=2", Prices: file(t, `from,until,cluster,model,per_kwh,per_gpu_hour,currency
 2026-10-01,,,,0.2,,eur
@@ -68,8 +67,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestIntensities checks intensities by zone and time, and for how long a row is valid. Empty cells match everything, as
-// in prices. A row in a file with hourly data is valid for an hour, so that gaps are known.
+// Empty cells match everything, as in prices. A row in a file with hourly data is valid for an hour, so that gaps are
+// visible.
 func TestIntensities(t *testing.T) {
 	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	series := func(texts ...string) string {
@@ -123,7 +122,6 @@ func TestIntensities(t *testing.T) {
 	}
 }
 
-// TestAssets checks the usual columns of exports, and a mapping of columns.
 func TestAssets(t *testing.T) {
 	for name, f := range map[string]factors.Files{
 		"ours":       {Assets: file(t, "serial,tag,warranty\nS1,T1,2029-01-01\n")},
@@ -142,7 +140,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that an error contains the flag and the line, and is one line long.
+// An error must contain the flag and the line, and must be one line long.
 func TestInvalid(t *testing.T) {
 	for _, tt := range []struct {
 		files factors.Files
@@ -169,7 +167,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no file crashes the readers, and that no amount becomes NaN or infinite.
+// No file may crash the readers, and no cost or emission may become NaN or infinite.
 func FuzzRead(f *testing.F) {
 	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.2,2,EUR\n")
 	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-01-01,DE,3\n")
@@ -192,7 +190,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestParts checks the hours at which factors change. All uses within a part must have the same factors.
+// All uses within a part must have the same prices and intensities.
 func TestParts(t *testing.T) {
 	from, until := at("2026-10-01T00:00:00Z"), at("2026-10-03T00:00:00Z")
 	prices := file(t, "from,until,per_kwh\n2026-09-01,2026-10-01 12:30,0.2\n2026-10-01 12:30,,0.3\n2026-10-02,2026-10-09,0.4\n")
@@ -230,7 +228,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// endless is a reader that repeats a string endlessly.
 type endless struct {
 	text string
 	read int
@@ -244,7 +241,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// pipe returns the path of a pipe that returns a header and then a string, again and again.
+// pipe returns the path of a pipe that returns a header and then a text, again and again.
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
@@ -260,7 +257,6 @@ func pipe(t *testing.T, header, text string) string {
 	return path
 }
 
-// TestLimits checks that files beyond the limits are rejected, even if they are endless.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for name, tt := range map[string]struct {

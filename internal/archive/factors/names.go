@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// maxNames is the maximum number of names in a list.
 const maxNames = 10_000
 
 // ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header.
-// The default is the column with the serial numbers.
+// The default column contains the serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 )
 
-// TestManyNames checks the limit on the number of names.
 func TestManyNames(t *testing.T) {
 	const most = 10_000
 	if names, err := factors.ReadNames(strings.NewReader(strings.Repeat("a\n", most)), ""); err != nil || len(names) != most {
@@ -19,8 +18,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// FuzzNames checks lists of names. If no line contains separators or quotes, the names must be the lines, in the same
-// order. If the lines are a column of a table, ReadNames must return the same names.
+// If no line contains separators or quotes, the names must be the lines, in the same order. If the lines are a column
+// of a table, ReadNames must return the same names.
 func FuzzNames(f *testing.F) {
 	f.Add("1653924023101\n\n 1653924023102 \r\nGPU-7\n", "x")
 	f.Add("\ufeffnode-1\nnode-1\n", "Serial")

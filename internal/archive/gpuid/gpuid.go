@@ -20,12 +20,12 @@ type Reading struct {
 	Time    time.Time `json:"time"`
 }
 
-// Record returns the fields of a reading as in gpuid's CSV files, which have no header.
+// Record returns the fields of a reading in the order of gpuid's CSV files, which have no header.
 func (r Reading) Record() []string {
 	return []string{r.Cluster, r.Node, r.Machine, r.Source, r.Chassis, r.GPU, r.Time.Format(time.RFC3339Nano)}
 }
 
-// Node contains the readings of a node in an hour. There is one reading for each serial number.
+// Node contains the readings of a node in an hour, one for each serial number.
 type Node struct {
 	Name     string
 	Readings []Reading
@@ -50,8 +50,8 @@ func Nodes(h *table.Hour) (all []Node) {
 	return all
 }
 
-// add adds a reading. It replaces an older reading of the same serial number: the GPUs of a board share a serial
-// number, and a table with gpuid's unique key would reject the second reading.
+// add replaces an older reading of the same serial number: the GPUs of a board share a serial number, and a table with
+// gpuid's unique key would reject the second reading.
 func (n *Node) add(r Reading) {
 	i := slices.IndexFunc(n.Readings, func(other Reading) bool { return other.GPU == r.GPU })
 	switch {
@@ -62,8 +62,8 @@ func (n *Node) add(r Reading) {
 	}
 }
 
-// readingOf returns the reading of a GPU. gpuid identifies a machine by the last part of the Node's provider id. A
-// machine without a provider id has no readings.
+// gpuid identifies a machine by the last part of the Node's provider id. A machine without a provider id is identified
+// by its system UUID.
 func readingOf(cluster string, g *table.GPU) Reading {
 	return Reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

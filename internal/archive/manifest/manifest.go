@@ -1,4 +1,4 @@
-// Package manifest records which hours were filed in a sink that cannot be read back.
+// Package manifest records the filed hours of a sink that cannot be read, such as a server.
 package manifest
 
 import (
@@ -19,7 +19,6 @@ import (
 // ErrLocked means that another process has opened the file.
 var ErrLocked = errors.New("another gpuledger-archive uses this file")
 
-// hour identifies an hour of a cluster.
 type hour struct {
 	cluster string
 	start   int64 // Unix seconds
@@ -40,7 +39,7 @@ type line struct {
 }
 
 // Open opens or creates a file with a JSON object on each line. Another process cannot open the file at the same time.
-// Later lines about an hour replace earlier ones. A crash can leave an incomplete last line, which Open removes.
+// Later lines about an hour replace earlier lines. Open removes an incomplete last line, which a crash can leave.
 func Open(path string) (*Manifest, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
@@ -94,7 +93,7 @@ func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
-// Clusters returns the span of filed hours of each cluster.
+// Clusters returns the first and last filed hour of each cluster.
 func (m *Manifest) Clusters() map[string]table.Span {
 	spans := make(map[string]table.Span)
 	for h := range m.filed {
@@ -103,7 +102,7 @@ func (m *Manifest) Clusters() map[string]table.Span {
 	return spans
 }
 
-// Add records an hour as filed. The record is durable when Add returns.
+// Add records an hour as filed. When Add returns, the record is on disk.
 func (m *Manifest) Add(h *table.Hour) error {
 	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest, h.Reason}
 	if m.file != nil {

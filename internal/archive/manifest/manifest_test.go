@@ -78,7 +78,7 @@ func TestMemory(t *testing.T) {
 	check(t, m.Close())
 }
 
-// TestInvalid checks that the error for an invalid file contains the invalid line, and that the file is not changed.
+// The error for an invalid file must contain the invalid line, and the file must not be changed.
 func TestInvalid(t *testing.T) {
 	for _, text := range []string{"x\n", "{}\n", "\n", `{"cluster": "east", "hour": "noon", "revision": 1, "digest": "x"}` + "\n", "\x00\x00\n{"} {
 		path := filepath.Join(t.TempDir(), "filed")
@@ -97,7 +97,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestMode checks that other users cannot read the file with any umask.
+// With any umask, other users must not be able to read the file.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "filed")

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// file is a file with events. It is opened for each addition, so that it can be rotated.
+// file is opened for each addition, so that it can be rotated.
 type file struct{ path string }
 
-// openFile opens a file, and returns the ids of its events. It removes an incomplete last line, which a crash can
-// leave. It does not change a file with other content.
+// openFile returns the ids of the events in a file. It removes an incomplete last line, which a crash can leave. It
+// does not change a file with other content.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
@@ -38,14 +38,13 @@ func openFile(path string) (*file, map[string]bool, error) {
 	return f, sent, nil
 }
 
-// isCut reports whether a line is an incomplete event.
 func isCut(line []byte) bool {
 	begin := bytes.TrimRight(table.Moves.AppendJSON(nil, 0, nil), "}\n")
 	n := min(len(line), len(begin))
 	return bytes.Equal(line[:n], begin[:n])
 }
 
-// add appends events and flushes them to disk. If it cannot write all of them, it writes none.
+// add flushes the events to disk. If it cannot write all events, it writes none.
 func (f *file) add(_ context.Context, rows [][]any) (err error) {
 	var lines []byte
 	for _, row := range rows {

@@ -1,5 +1,5 @@
-// Package moves sends the events of boards to a webhook and a file when their hours are filed. Each event is sent at
-// least once. Receivers can drop duplicates by the id of the event.
+// Package moves sends the events of boards, such as a move to another node, to a webhook and a file when their hours
+// are filed. Each event is sent at least once. Receivers can drop duplicates by the id of the event.
 package moves
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Config contains the settings from the flags.
+// Config contains the values of the flags.
 type Config struct{ Webhook, TokenFile, File string }
 
 // Register adds the flags.
@@ -44,7 +44,6 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("moves.token-file", c.TokenFile)
 }
 
-// webhook returns the configuration of the sink that posts events.
 func (c *Config) webhook() webhook.Config {
 	return webhook.Config{URL: c.Webhook, TokenFile: c.TokenFile, Format: "ndjson", Batch: 1000, Timeout: 30 * time.Second}
 }
@@ -52,14 +51,14 @@ func (c *Config) webhook() webhook.Config {
 const (
 	// window is the period before the filed hours that is read again, because late samples may reveal more events.
 	window = 7 * 24 * time.Hour
-	// lookback is the period before the window that is also read. A board that was in its place in this period is not
-	// new.
+	// lookback is the period that is also read before the window. A board that was already in its place in this period
+	// causes no event.
 	lookback = 24 * time.Hour
-	// minRetry and maxRetry limit the time before a failed push is repeated.
+	// minRetry and maxRetry limit the delay before a failed push is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
 )
 
-// Pusher sends events to outlets.
+// Pusher sends the events of boards to a webhook and a file.
 type Pusher struct {
 	open    func(ctx context.Context) (books.Source, error)
 	log     *slog.Logger
@@ -69,14 +68,14 @@ type Pusher struct {
 	logged  string // last failure that was logged
 }
 
-// outlet receives events. It contains the ids of events that were already sent to it.
+// outlet is a webhook or a file, with the ids of the events that were sent to it.
 type outlet struct {
 	name string
 	sent map[string]bool
 	add  func(ctx context.Context, rows [][]any) error
 }
 
-// New returns a pusher for the events since a week before now. It opens the books for each push.
+// New returns a pusher for the events since a week before now. It opens the archive for each push.
 func New(c Config, open func(ctx context.Context) (books.Source, error), now time.Time, log *slog.Logger) (*Pusher, error) {
 	p := &Pusher{open: open, log: log, since: now.Add(-window), wake: make(chan time.Time, 1)}
 	if c.Webhook != "" {
@@ -118,7 +117,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// repeat sends the events until a time. After a failure it tries again, until it succeeds or a later time is requested.
+// After a failure, repeat sends the events again, until it succeeds or a later time is requested.
 func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
 		err := p.push(ctx, until)
@@ -144,7 +143,6 @@ func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	}
 }
 
-// push sends the new events to each outlet.
 func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	source, err := p.open(ctx)
 	if err != nil {
@@ -164,8 +162,7 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send sends the events since a time, except the events that the outlet has received. A rejected event is logged and
-// not sent again.
+// send omits the events that the outlet has received. A rejected event is logged and not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {
@@ -194,5 +191,5 @@ func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *s
 	return nil
 }
 
-// These constants are indexes of columns in [table.Moves].
+// These are indexes of columns in [table.Moves].
 const idColumn, timeColumn = 0, 1

@@ -48,7 +48,7 @@ func lines(t *testing.T, text []byte) (all []line) {
 	return all
 }
 
-// receiver is a webhook. Its first requests fail, and it rejects the events of one board.
+// The first requests to receiver fail, and it rejects the events of one board.
 type receiver struct {
 	*testing.T
 	down   int
@@ -170,8 +170,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestConfig checks the errors for invalid flags, and for a file that contains data other than events. Such a file must
-// not be changed.
+// A file that contains data other than events must cause an error, and must not be changed.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

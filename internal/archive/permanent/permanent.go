@@ -12,13 +12,12 @@ import (
 // Err matches permanent errors in [errors.Is].
 var Err = errors.New("permanent error")
 
-// failure is a permanent error with the text of its cause.
 type failure struct{ error }
 
 func (f failure) Unwrap() error        { return f.error }
 func (f failure) Is(target error) bool { return target == Err }
 
-// Error marks an error as permanent. It returns nil if the error is nil.
+// Error marks an error as permanent. It returns nil for nil.
 func Error(err error) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 // Kind is the kind of the values in a column.
 type Kind int
 
-// Each kind has a Go type.
+// These are the kinds of values, each with its Go type.
 const (
 	Text   Kind = iota // string or Hours
 	Count              // int64
@@ -42,7 +42,6 @@ type TextHour struct {
 	Hour time.Time
 }
 
-// in returns the list with times in a zone.
 func (h Hours) in(zone *time.Location) string {
 	all := make([]string, len(h))
 	for i, of := range h {
@@ -55,12 +54,12 @@ func (h Hours) in(zone *time.Location) string {
 type Column struct {
 	// Name is the name in JSON and CSV.
 	Name string
-	// Title is the heading in text. It is empty if text omits the column.
+	// Title is the heading in text. If it is empty, text omits the column.
 	Title string
 	Kind  Kind
 }
 
-// Answer is the answer to a question, as a table with notices.
+// Answer is the answer to a query: a table with notices.
 type Answer struct {
 	Columns []Column
 	Rows    [][]any // nil means unknown
@@ -68,7 +67,7 @@ type Answer struct {
 	Notices []string
 }
 
-// Style describes how text is written.
+// Style contains the options for text.
 type Style struct {
 	Zone   *time.Location
 	Colour bool
@@ -92,8 +91,7 @@ func (a Answer) Write(w io.Writer, format string, style Style) error {
 	return a.text(w, style)
 }
 
-// json writes an object with an object for each row. Energy is in millijoules, durations are in milliseconds, and times
-// are in UTC.
+// json writes energy in millijoules, durations in milliseconds, and times in UTC.
 func (a Answer) json(w io.Writer) error {
 	type object struct {
 		Rows    []json.RawMessage `json:"rows"`
@@ -122,7 +120,7 @@ func (a Answer) json(w io.Writer) error {
 	return err
 }
 
-// visible replaces invisible characters in a JSON text by their escapes. The meaning does not change.
+// visible replaces invisible characters in a JSON text with their escapes, which mean the same.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -137,7 +135,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs. It returns nil if the value is unknown.
+// plain returns a value for programs, or nil if the value is unknown.
 func plain(value any) any {
 	if hours, ok := value.(Hours); ok {
 		return hours.in(time.UTC)
@@ -152,7 +150,7 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// csv writes a table with plain values. An apostrophe precedes text that a spreadsheet would run as a formula.
+// csv writes an apostrophe before text that a spreadsheet would run as a formula.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string
@@ -188,7 +186,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// text writes a table for people. It omits columns without a title or values.
+// text omits columns without a title or values.
 func (a Answer) text(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var table strings.Builder
@@ -221,7 +219,6 @@ func (a Answer) text(w io.Writer, style Style) error {
 	return nil
 }
 
-// cells returns printable titles and texts. It omits columns without a title or values.
 func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	shown, rows := a.Shown(style)
 	for _, c := range shown {
@@ -253,14 +250,12 @@ func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	return shown, rows
 }
 
-// Text shows energy in kilowatt-hours, and durations in hours.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
 )
 
-// Text returns a value as text for people. The text is empty if the value is unknown, and may contain unprintable
-// characters.
+// Text returns a value as text for people. It is empty if the value is unknown, and may contain unprintable characters.
 func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {
 	case nil:

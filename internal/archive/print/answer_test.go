@@ -33,7 +33,6 @@ var answer = print.Answer{
 	Notices: []string{"incomplete: an hour is missing"},
 }
 
-// TestWrite writes the same answer in each format.
 func TestWrite(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
@@ -52,7 +51,6 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestJSON checks that the JSON output can be parsed, with its notices.
 func TestJSON(t *testing.T) {
 	var out strings.Builder
 	check(t, answer.Write(&out, "json", print.Style{}))
@@ -71,7 +69,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestColour checks that colours are used only if they are enabled, and that HTML is escaped.
+// Colours must be used only if they are enabled, and HTML must be escaped.
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out strings.Builder

@@ -19,7 +19,7 @@ import (
 // format characters such as direction marks, and line and paragraph separators.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
-// page writes an answer in which the label occurs everywhere where a label can occur.
+// page writes an answer in which the label occurs in every possible place.
 func page(t *testing.T, format, label string) string {
 	t.Helper()
 	a := print.Answer{
@@ -37,7 +37,7 @@ func page(t *testing.T, format, label string) string {
 	return out.String()
 }
 
-// TestHostile checks that no format writes the control characters in a label, and that no label adds a line.
+// No format may write the control characters in a label, and no label may add a line.
 func TestHostile(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "json"} {
 		lines := strings.Count(page(t, format, "S1"), "\n")
@@ -70,7 +70,6 @@ func checkText(t *testing.T, format, label string, lines int) {
 	}
 }
 
-// TestSame checks that JSON contains each label unchanged.
 func TestSame(t *testing.T) {
 	const label = "S\x1b[31m\u202e\U000e0001\u2028<é"
 	var got struct{ Rows []struct{ Serial string } }
@@ -87,7 +86,7 @@ var opens = regexp.MustCompile("[&`*_\\[\\]!<>|~#$@]|(?i:https?://|ftp://|www\\.
 // block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes and lists.
 var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 
-// checkMarkdown checks that Markdown shows a label unchanged.
+// Markdown must show the label unchanged.
 func checkMarkdown(t *testing.T, text, label string) {
 	t.Helper()
 	var shown, bare strings.Builder // has a blank in place of each escaped character
@@ -109,14 +108,14 @@ func checkMarkdown(t *testing.T, text, label string) {
 	}
 }
 
-// markdownLabels contains labels that use the syntax of Markdown.
+// The labels use the syntax of Markdown.
 var markdownLabels = []string{
 	"<script>alert(1)</script>", "![](https://example.com/x.png)", "[l](javascript:alert(1))", "# heading", "## b ##", "a|b|c", `a\|b`, `a\`, "`code`", "**b** __c__ *d* _e_",
 	"&lt;b&gt;", "<https://example.com>", "https://example.com/x", "HTTP://example.com", "WwW.example.com", "ftp://example.com", "a@example.com", "~~s~~", "> quote", "- item", "+ item",
 	"1. one", "12) two", "---", "***", "===", "```", "~~~", "[a]: /b", "[^1]", "<!-- c -->", "$x$", "|---|", "a <b", "00000018:01:00.0",
 }
 
-// FuzzMarkdown checks that any printable label remains text in a heading, a cell and a notice.
+// Any printable label must remain text in a heading, a cell and a notice.
 func FuzzMarkdown(f *testing.F) {
 	for _, label := range markdownLabels {
 		f.Add(label)
@@ -136,7 +135,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// TestFormulas checks that no label in CSV is a spreadsheet formula, and that numbers are unchanged.
+// No label in CSV may be a spreadsheet formula, and numbers must be unchanged.
 func TestFormulas(t *testing.T) {
 	for label, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",

@@ -17,7 +17,6 @@ type Section struct {
 	Answer
 }
 
-// markdown writes an answer as a table.
 func (a Answer) markdown(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var text strings.Builder
@@ -44,7 +43,6 @@ func (a Answer) markdown(w io.Writer, style Style) error {
 	return err
 }
 
-// html writes an answer as a table.
 func (a Answer) html(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var text strings.Builder
@@ -70,7 +68,7 @@ func (a Answer) html(w io.Writer, style Style) error {
 	return err
 }
 
-// pageStyle is the style sheet of a page. It makes the page fit on paper.
+// The style sheet makes a page fit on paper.
 const pageStyle = `
 @page { size: A4 landscape; margin: 12mm }
 body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
@@ -79,7 +77,6 @@ table { border-collapse: collapse } th, td { border-bottom: 1px solid #bbb; padd
 tr { break-inside: avoid } .notice { font-weight: bold }
 `
 
-// pageHead is the start of a page.
 const pageHead = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>%[1]s</title><style>%[2]s</style></head><body>
 <h1>%[1]s</h1>
@@ -122,7 +119,6 @@ func Pages(w io.Writer, format string, pages []Page, style Style) error {
 	return err
 }
 
-// section writes a section under its heading.
 func (s Section) section(w io.Writer, format string, style Style) error {
 	heading, text := "\n## %s\n\n", labelvalue.Printable(s.Title)
 	if format == "html" {
@@ -140,15 +136,15 @@ func (s Section) section(w io.Writer, format string, style Style) error {
 }
 
 var (
-	// special matches characters that begin inline elements of Markdown. They include GitHub's extensions: math,
-	// mentions and links without brackets.
+	// special matches characters that begin inline elements of Markdown, including GitHub's extensions: math, mentions
+	// and links without brackets.
 	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
 	// start matches text that begins a list or underlines a heading.
 	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)
 )
 
-// escape returns printable text as Markdown for a place within a line. In CommonMark, a punctuation character after a
-// backslash is plain text.
+// escape returns printable text as Markdown within a line. In CommonMark, a punctuation character after a backslash is
+// plain text.
 func escape(text string) string {
 	return special.ReplaceAllStringFunc(text, func(found string) string {
 		last := len(found) - 1

@@ -16,37 +16,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Kind describes a kind of place, such as a folder or PostgreSQL.
+// Kind is a kind of sink, such as a folder or PostgreSQL.
 type Kind struct {
 	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag that names a place of this kind. The other flags with its prefix are parameters in URLs.
+	// Flag sets a sink of this kind. The other flags with its prefix are parameters in URLs.
 	Flag string
-	// Schemes contains the URL schemes of this kind. The first is the most common one.
+	// Schemes contains the URL schemes of this kind, the most common first.
 	Schemes []string
-	// Example is a URL of this kind. Help describes what is filed there.
+	// Example is a URL of this kind. Help describes the content of such a sink.
 	Example, Help string
 
 	// local is set if URLs of this kind have no host, only a path or a word. driver is set if a URL with a host may
-	// contain parameters for the driver. fragment is set if all parameters after ? are for the server. Parameters for
+	// contain parameters for the driver. fragment is set if all parameters after ? are for the server; parameters for
 	// the sink then follow #.
 	local, driver, fragment bool
-	// parameters is the prefix of flags that are parameters, such as "folder." for --folder.format. It is empty if
-	// there are none.
+	// parameters is the prefix of flags that are parameters, such as "folder." for --folder.format, or empty.
 	parameters string
-	// secret is the parameter for the file with a secret. It is empty if there is none.
+	// secret is the parameter for the file with a secret, or empty.
 	secret string
 
-	target func(o *Options) *string // returns the option that names the place
+	target func(o *Options) *string // returns the option with the path or URL of the sink
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
-	// events opens a place for events. If it is nil, the sink that open returns also files events.
+	// events opens a sink for events. If it is nil, open also opens a sink for events.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
 	// layout returns the layout of the files. It is nil if there is only one layout.
 	layout func(o *Options) string
-	// keepsEvents reports whether a place stores events. If it is nil, all places of this kind do.
+	// keepsEvents reports whether a sink stores events. If it is nil, all sinks of this kind do.
 	keepsEvents func(o *Options) bool
-	// books opens a place for reading. It is nil if places of this kind cannot be read; unreadable explains why.
+	// books opens a sink for reading. It is nil if sinks of this kind cannot be read; unreadable explains why.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -144,8 +143,7 @@ var kinds = []*Kind{
 	},
 }
 
-// opened converts s to an interface. After an error, it returns a nil interface. A nil pointer that is converted to an
-// interface would not equal nil.
+// After an error, opened returns a nil interface, because an interface that contains a nil pointer is not nil.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I
@@ -154,10 +152,10 @@ func opened[I any, T any](s T, err error) (I, error) {
 	return any(s).(I), nil
 }
 
-// Kinds returns all kinds of places.
+// Kinds returns all kinds of sinks.
 func Kinds() []*Kind { return kinds }
 
-// Parameters returns the names of the parameters of URLs.
+// Parameters returns the names of the parameters in URLs of this kind.
 func (k *Kind) Parameters() (names []string) {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	new(Options).Register(fs)
@@ -169,7 +167,7 @@ func (k *Kind) Parameters() (names []string) {
 	return names
 }
 
-// Flags returns the flags that name places. If readable is set, it returns only the flags of kinds that can be read.
+// Flags returns the flags that set sinks. If readable is set, it returns only the flags of kinds that can be read.
 func Flags(readable bool) (names []string) {
 	for _, k := range kinds {
 		if !readable || k.books != nil {
@@ -188,8 +186,8 @@ func Help() string {
 	return strings.Join(all, ", ")
 }
 
-// Schemes returns the URL schemes of all kinds, separated by commas. If readable is set, it returns only the
-// schemes of kinds that can be read.
+// Schemes returns the URL schemes of all kinds, separated by commas. If readable is set, it returns only the schemes of
+// kinds that can be read.
 func Schemes(readable bool) string {
 	var all []string
 	for _, k := range kinds {

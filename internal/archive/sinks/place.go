@@ -1,4 +1,4 @@
-// Package sinks lists the kinds of places in which the archive is filed. A URL or a flag names a place.
+// Package sinks lists the kinds of sinks to which the archive is written. A URL or a flag sets a sink.
 package sinks
 
 import (
@@ -17,43 +17,42 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Sink files hours in an open place.
+// Sink stores hours; see [table.Hour].
 type Sink interface {
 	// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
-	// Replace files an hour and replaces its earlier rows.
+	// Replace replaces the rows of an hour.
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
-// Place is a place in which hours are filed.
+// Place is the configuration of a sink, with functions that open it.
 type Place struct {
 	// Name identifies the sink in logs and metrics.
 	Name string
-	// Label is the flag that names the place in errors. It contains no secret.
+	// Label is the flag that set the sink, for errors. It contains no secret.
 	Label string
-	// Folder is the path of a folder. It is empty for other kinds of places.
+	// Folder is the path of a folder, or empty for other kinds of sinks.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events. A sink is not safe for concurrent use, so this sink differs from the sink
-	// that Open returns. Events is nil if the format or the selected table contains no events.
+	// Events opens the sink for events. The result differs from the sink that Open returns, because a sink is not safe
+	// for concurrent use. Events is nil if the format or the selected table contains no events.
 	Events func(ctx context.Context) (events.Sink, error)
-	// Books opens the place for reading. It is nil if the place cannot be read.
+	// Books opens the sink for reading. It is nil if the sink cannot be read.
 	Books func(ctx context.Context) (books.Source, error)
 }
 
 // Options contains the values of the flags of all kinds.
 type Options struct {
-	// Each of these fields names a place: the path of a folder, the URLs of PostgreSQL and MySQL, and the path of an
-	// SQLite file. MySQLPassword is the path of the file with the MySQL password.
+	// Folder is the path of a folder, Postgres and MySQL are URLs, MySQLPassword is the path of the file with the MySQL
+	// password, and SQLite is the path of a file.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
 	Layout  string
-	// S3 configures a bucket for the archive. HTTP configures a server that receives the rows of the archive.
-	S3   files.S3
-	HTTP webhook.Config
-	// Stdout configures how rows are printed.
+	// S3 configures a bucket. HTTP configures a server that receives rows.
+	S3     files.S3
+	HTTP   webhook.Config
 	Stdout stdout.Config
 }
 
@@ -72,8 +71,8 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
-// Places returns the places that flags name, in the order of the table, and then the places that URLs name. Flags also
-// set defaults for parameters of URLs. The second place of a kind has the name of the kind with the suffix -2.
+// Places returns the sinks that flags set, in the order of [Kinds], and then the sinks that URLs set. Flags also set
+// defaults for parameters of URLs. The second sink of a kind has the name of the kind with the suffix -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)
 	add := func(k *Kind, of *Options, label string) error {
@@ -111,8 +110,7 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the place that a URL names. The URL comes from a flag that selects an archive to read. Errors name this
-// flag.
+// Parse returns the sink of a URL in a flag that selects an archive to read. Errors contain the name of this flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {
@@ -126,7 +124,7 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	return k.place(of, label), nil
 }
 
-// place returns a place of this kind. It copies the options.
+// place copies the options.
 func (k *Kind) place(o *Options, label string) Place {
 	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
 	if k.Name == "folder" && k.tables(o) {
@@ -152,10 +150,10 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 	return s.(events.Sink), nil
 }
 
-// tables reports whether a place contains all tables. Some places contain only serial numbers.
+// tables reports whether a sink contains all tables. Some sinks contain only serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
-// distinct returns an error if a place equals an earlier one or has the same manifest.
+// distinct returns an error if a sink equals an earlier sink or has the same manifest.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
 	place := k.Name + " " + *k.target(o)
 	if k.Name == "stdout" {

@@ -30,7 +30,6 @@ import (
 
 var check = fatal.If
 
-// parsed parses the arguments, and returns the flag set and its options.
 func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	t.Helper()
 	fs, o := flag.NewFlagSet("", flag.ContinueOnError), new(sinks.Options)
@@ -40,11 +39,10 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	return fs, o
 }
 
-// states lists the fields of options that no flag sets.
+// No flag sets these fields.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
-// TestURLs checks that a URL has the same effect as the flags of its sink, and that flags set the defaults for its
-// parameters.
+// A URL must have the same effect as the flags of its sink. Flags set the defaults for its parameters.
 func TestURLs(t *testing.T) {
 	for _, tt := range []struct {
 		url   string
@@ -92,8 +90,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestSecretOfAnotherPlace checks that the secret in a flag is used for the place that the flags name. The secret is
-// used for a URL only if no flag names a place of this kind.
+// The secret in a flag belongs to the sink that the flags set. It is used for a URL only if no flag sets a sink of this
+// kind.
 func TestSecretOfAnotherPlace(t *testing.T) {
 	for _, tt := range []struct {
 		url  string
@@ -117,7 +115,7 @@ func TestSecretOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that the error for an invalid URL contains the flag, the problem and a solution.
+// The error for an invalid URL must contain the flag, the problem and a solution.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
 	for text, want := range map[string]string{
@@ -162,8 +160,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that passwords in a URL do not occur in the errors, the name and the label of the place. No server
-// listens on these addresses.
+// Passwords in a URL must not occur in the errors, the name and the label of the sink. No server listens on these
+// addresses.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
@@ -206,7 +204,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// uses opens a place, files an hour, and returns the errors.
+// uses returns the errors of opening a sink and filing an hour.
 func uses(t *testing.T, p sinks.Place) (texts []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -222,7 +220,7 @@ func uses(t *testing.T, p sinks.Place) (texts []string) {
 	return append(texts, fmt.Sprint(err))
 }
 
-// TestNames checks the names of places. Naming a place twice must be an error.
+// The names of sinks must differ. Setting a sink twice must be an error.
 func TestNames(t *testing.T) {
 	fs, o := parsed(t, "--folder=a", "--stdout=json")
 	places, err := o.Places(fs, []string{"file:b", "https://h/1", "https://h/2", "stdout:json?table=charges", "file:///c", "s3://b"})
@@ -254,8 +252,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLayout checks that a place for serial numbers does not store events, and cannot be read, pruned or renamed. Other
-// places of the same kind may have another layout.
+// A sink for serial numbers must not store events, and cannot be read, pruned or renamed. Other sinks of the same kind
+// may have another layout.
 func TestLayout(t *testing.T) {
 	fs, o := parsed(t)
 	dir := t.TempDir()
@@ -276,8 +274,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestKinds checks that each kind of place has a valid example and a flag. A kind that cannot be read must have a
-// reason.
+// Each kind must have a valid example and a flag. A kind that cannot be read must have a reason.
 func TestKinds(t *testing.T) {
 	for _, k := range sinks.Kinds() {
 		fs, o := parsed(t)
@@ -294,7 +291,7 @@ func TestKinds(t *testing.T) {
 // These sinks are opened in the same way for hours and for events.
 var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
 
-// TestFiled files an hour in each kind of place that is possible on this machine, and reads the hour with the same URL.
+// TestFiled files an hour in each kind of sink that is possible on this machine, and reads the hour with the same URL.
 func TestFiled(t *testing.T) {
 	var posted []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { posted = append(posted, r.URL.String()) }))

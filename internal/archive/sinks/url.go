@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// kindOf returns the kind for a URL scheme. It returns nil if there is none.
+// kindOf returns nil if no kind has the URL scheme.
 func kindOf(scheme string) *Kind {
 	i := slices.IndexFunc(kinds, func(k *Kind) bool { return slices.Contains(k.Schemes, scheme) })
 	if i < 0 {
@@ -21,14 +21,14 @@ func kindOf(scheme string) *Kind {
 	return kinds[i]
 }
 
-// IsURL reports whether a string is a URL. Otherwise it is a path.
+// IsURL reports whether a string is a URL, and not a path.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(strings.ToLower(text), ":")
 	return found && kindOf(scheme) != nil || strings.Contains(text, "://")
 }
 
-// parse returns the kind, the options and the label for a URL in a flag. The flags set defaults for parameters of the
-// URL. Errors do not contain the URL, because it may contain a password.
+// The flags in fs set defaults for parameters of the URL. Errors do not contain the URL, because it may contain a
+// password.
 func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
 	k := kindOf(scheme)
@@ -56,7 +56,6 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	return k, o, label, nil
 }
 
-// parts contains the parts of a URL.
 type parts struct {
 	target     string // URL without the parameters for the sink
 	parameters string // parameters for the sink, as key=value&key=value
@@ -88,7 +87,7 @@ func (k *Kind) split(text string) (parts, error) {
 	return p, nil
 }
 
-// splitLocal returns the parts of a URL that consists of a path: file:///absolute, file:/absolute or file:relative.
+// splitLocal splits a URL that consists of a path: file:///absolute, file:/absolute or file:relative.
 func (k *Kind) splitLocal(text string) (parts, error) {
 	at, err := url.Parse(text)
 	if err != nil {
@@ -123,9 +122,8 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options in a URL. A parameter acts like the flag with its name, but only for this place. If a
-// flag names another place of this kind, the flag with the secret is only for that other place, because no other server
-// must receive the secret.
+// options returns the options in a URL. A parameter acts like the flag with its name, but only for this sink. If a flag
+// sets another sink of this kind, the secret in the flags belongs to that sink, and no other server may receive it.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)

@@ -65,7 +65,6 @@ func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 	}
 }
 
-// formatted returns the values of a row as strings in the format [table.Format].
 func formatted(row []any) (texts []string) {
 	for _, value := range row {
 		texts = append(texts, table.Format(value))

@@ -17,20 +17,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Chained is a sink with a chain.
+// Chained is a sink with a hash chain.
 type Chained interface {
 	Renamer
 	SignWith(s *chain.Signer)
 }
 
-// Raw reads and changes the tables of a sink without the code of the sink. The values of a row have the format
+// Raw reads and changes the tables of a sink without the sink's code. The values of a row have the format
 // [table.Format].
 type Raw interface {
 	Rows(t table.Table) [][]string
 	Replace(t table.Table, rows [][]string)
 }
 
-// ChainPlace contains an empty sink, its raw data, and a function that opens it for reading.
+// ChainPlace is an empty sink, with access to its raw data, and a function that opens it for reading.
 type ChainPlace struct {
 	Sink Chained
 	Raw  Raw
@@ -39,7 +39,7 @@ type ChainPlace struct {
 	Manipulations int
 }
 
-// KeyFiles writes a private key to a file in the format of openssl, and appends its public key to another file.
+// KeyFiles writes a private key to a file as openssl does, and appends its public key to another file.
 func KeyFiles(t *testing.T, private, public string) *chain.Signer {
 	t.Helper()
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -70,11 +70,10 @@ type chainTest struct {
 	rows                map[string][][]string // rows by table
 }
 
-// chainTables contains the tables that the chain covers, and the chain.
 var chainTables = append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain)
 
 // TestChain checks that verification finds no problem in an unchanged archive. Then it makes many random manipulations.
-// After each of them, a problem must name the manipulated hour.
+// After each, a problem must name the manipulated hour.
 func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	place, dir := open(t), t.TempDir()
 	c := &chainTest{T: t, ChainPlace: place, random: mathrand.New(mathrand.NewPCG(5, 6))}
@@ -91,7 +90,6 @@ func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	c.manipulate()
 }
 
-// replace files an hour with random charges.
 func (c *chainTest) replace(h *history, cluster string, start time.Time, change func(*table.Hour)) *table.Hour {
 	c.Helper()
 	hour := h.hour(cluster, start)
@@ -104,7 +102,7 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	return hour
 }
 
-// file files hours in all ways that exist. It verifies the archive after each step.
+// file files hours in all ways that exist, and verifies the archive after each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
@@ -169,7 +167,6 @@ func (c *chainTest) read() {
 	c.verifies("published checkpoints")
 }
 
-// problems verifies the archive and returns the problems.
 func (c *chainTest) problems(published []chain.Checkpoint) (all []chain.Problem) {
 	c.Helper()
 	reports, err := chain.Check{Keys: c.keys, Published: published}.Verify(c.Context(), c.Read())

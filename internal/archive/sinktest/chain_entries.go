@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry. It also returns the hours that a problem with this entry may name: the hour of the
-// entry, and the hour of the next entry.
+// entry returns a random entry, and the hours that a problem with this entry may name: the hour of the entry, and the
+// hour of the next entry.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))
@@ -24,7 +24,6 @@ func (c *chainTest) entry() (i int, at []place) {
 	return i, at
 }
 
-// number returns the sequence number of an entry.
 func number(row []string) int {
 	n, _ := strconv.Atoi(row[2])
 	return n
@@ -47,7 +46,6 @@ func (c *chainTest) removeEntry() []place {
 	return at
 }
 
-// truncate removes the last entries of a cluster.
 func (c *chainTest) truncate() (at []place) {
 	i, _ := c.entry()
 	first := c.rows[table.Chain.Name][i]
@@ -61,8 +59,8 @@ func (c *chainTest) truncate() (at []place) {
 	return at
 }
 
-// replaceSignature replaces a signature by the signature of another entry, by a signature with another key, or by an
-// empty string.
+// replaceSignature replaces a signature with the signature of another entry, with a signature by another key, or with
+// "".
 func (c *chainTest) replaceSignature() []place {
 	i, at := c.entry()
 	row := c.rows[table.Chain.Name][i]
@@ -111,7 +109,7 @@ func (c *chainTest) rewrite(by *chain.Signer) []place {
 	return all
 }
 
-// rollBack removes the newest entry of a cluster and its hour.
+// rollBack removes the newest entry of a cluster, and the rows of its hour.
 func (c *chainTest) rollBack() []place {
 	i, _ := c.entry()
 	entries := c.entries(c.rows[table.Chain.Name][i][0])
@@ -124,7 +122,6 @@ func (c *chainTest) rollBack() []place {
 	return []place{{last.Cluster, ""}, at}
 }
 
-// entries returns the chain of a cluster.
 func (c *chainTest) entries(cluster string) (all []table.Entry) {
 	for _, row := range c.rows[table.Chain.Name] {
 		if row[0] == cluster {
@@ -143,7 +140,6 @@ func (c *chainTest) replaceChain(cluster string, entries []table.Entry) {
 	c.rows[table.Chain.Name] = rows
 }
 
-// values converts a row to values of the types in [table.Table].
 func values(t *testing.T, of table.Table, row []string) []any {
 	t.Helper()
 	all := make([]any, len(row))

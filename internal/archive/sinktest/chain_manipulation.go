@@ -12,16 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// place identifies an hour of a cluster. Both are strings.
 type place struct{ cluster, hour string }
 
-// String describes a place in the output of a failed test.
 func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
 }
 
-// manipulation is a way to change rows. change returns the changed hours. It returns nil if the random row cannot be
-// changed in this way.
+// manipulation is a way to change rows. change returns the changed hours, or nil if the random row cannot be changed in
+// this way.
 type manipulation struct {
 	name   string
 	change func(*chainTest) []place
@@ -47,7 +45,7 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes one random manipulation after another. It repeats all kinds of manipulations in random order.
+// manipulate repeats all kinds of manipulations in random order.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations
@@ -92,7 +90,6 @@ func (c *chainTest) manipulate() {
 	}
 }
 
-// write replaces the tables that differ between from and to.
 func (c *chainTest) write(from, to map[string][][]string) {
 	for _, of := range chainTables {
 		if !slices.EqualFunc(from[of.Name], to[of.Name], slices.Equal[[]string]) {
@@ -112,7 +109,6 @@ func (c *chainTest) reveals(m manipulation, changed []place, problems []chain.Pr
 	return named
 }
 
-// row returns a random row from one of the tables.
 func (c *chainTest) row(tables ...table.Table) (table.Table, int) {
 	of := tables[c.random.IntN(len(tables))]
 	return of, c.random.IntN(len(c.rows[of.Name]))
@@ -120,7 +116,6 @@ func (c *chainTest) row(tables ...table.Table) (table.Table, int) {
 
 func placeOf(row []string) place { return place{row[0], row[1]} }
 
-// changed returns another value for a column.
 func changed(of table.Column, text string) string {
 	switch of.Type {
 	case table.Int:

@@ -17,7 +17,7 @@ func (c *chainTest) changeValue() []place {
 	return []place{at, placeOf(row)}
 }
 
-// swapUnknown replaces an unknown number by 0, or 0 by an unknown number.
+// swapUnknown replaces an unknown number with 0, or 0 with an unknown number.
 func (c *chainTest) swapUnknown() []place {
 	of, i := c.row(table.Charges, table.Corrections, table.MonthlyCharges)
 	row := c.rows[of.Name][i]
@@ -40,7 +40,7 @@ func (c *chainTest) removeRow() []place {
 	return []place{at}
 }
 
-// insertRow inserts a copy of a row with another cluster, another hour or another attribute in its key.
+// insertRow inserts a copy of a row with another cluster, hour or key attribute.
 func (c *chainTest) insertRow() []place {
 	of, i := c.row(coveredTables...)
 	row := slices.Clone(c.rows[of.Name][i])
@@ -54,7 +54,6 @@ func (c *chainTest) insertRow() []place {
 	return []place{placeOf(row)}
 }
 
-// hours returns two random hours that have rows.
 func (c *chainTest) hours() (a, b place) {
 	_, i := c.row(table.Hours)
 	_, j := c.row(table.Hours)

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestDays makes random changes. After each change, the daily sums must equal the sums of the hours. The changes file
-// and correct hours, prune months, and rename clusters. TestDays calls compare after each change unless it is nil.
+// TestDays makes random changes: it files and corrects hours, prunes months, and renames clusters. After each change,
+// the daily sums must equal the sums of the hours. TestDays then calls compare unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare fun
 	}
 }
 
-// randomDays makes random changes in the last days of January and the first days of February.
+// randomDays makes changes in the last days of January and the first days of February.
 type randomDays struct {
 	random   *rand.Rand
 	clusters []string
@@ -51,7 +51,7 @@ type randomDays struct {
 
 var february = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 
-// change makes the n-th change, and describes it.
+// change makes the n-th change, and returns a description of it.
 func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	t.Helper()
 	i := r.random.IntN(len(r.clusters))
@@ -89,8 +89,7 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	return "file " + key
 }
 
-// hour returns an hour with boards in random places. The UUIDs of the boards differ between
-// clusters.
+// hour returns an hour with boards in random places. Different clusters have different boards.
 func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: start}
 	for i := range 3 {
@@ -126,7 +125,6 @@ func (r *randomDays) charge(uuid string, n int) table.Charge {
 	return c
 }
 
-// named returns the values of a row by the names of the columns.
 func named(of table.Table, row []string) map[string]string {
 	values := make(map[string]string)
 	for i, name := range of.Names() {
@@ -135,8 +133,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays joins the rows of the daily sums and of the hours, and compares them. If the last hour of a day is filed,
-// the database must already have joined the sums of this day.
+// compareDays adds up the rows of the daily sums and of the hours, and compares both. If the last hour of a day is
+// filed, the database must already have added up this day.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -183,7 +181,6 @@ func compareDays(t *testing.T, rows Rows) {
 	}
 }
 
-// texts returns sorted rows. Their values are strings in the order of the table's columns.
 func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	for _, values := range rows {
 		var row []string
@@ -195,7 +192,7 @@ func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	return sorted(all)
 }
 
-// dayOf converts a row of an hour to a daily sum. The sum contains only this hour.
+// dayOf converts a row of an hour to a daily sum of only this row.
 func dayOf(t *testing.T, row map[string]string) map[string]string {
 	t.Helper()
 	row["day"], row["first_hour"], row["last_hour"], row["hours"] = row["hour"][:10], row["hour"], row["hour"], "1"
@@ -210,7 +207,7 @@ func dayOf(t *testing.T, row map[string]string) map[string]string {
 	return row
 }
 
-// joinCharges joins rows with the same account and day.
+// joinCharges adds up rows with the same account and day.
 func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
@@ -236,7 +233,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces joins consecutive rows of a GPU that stays in one place on a day.
+// joinPlaces combines consecutive rows of a GPU in the same place on the same day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})
@@ -258,7 +255,7 @@ func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// follows reports whether a row begins in the hour after another row ends.
+// follows reports whether row begins in the hour after before ends.
 func follows(before, row map[string]string) bool {
 	last, _ := time.Parse(time.RFC3339, before["last_hour"])
 	return table.Format(last.Add(time.Hour)) == row["first_hour"]

@@ -24,10 +24,9 @@ type Pruner interface {
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
-// Rows returns all rows of a table, in any order. Their values have the format [table.Format].
+// Rows returns all rows of a table, in any order. The values have the format [table.Format].
 type Rows func(t table.Table) [][]string
 
-// all returns the sorted rows of each table.
 func (r Rows) all() map[string][][]string {
 	all := make(map[string][][]string)
 	for _, of := range table.All {
@@ -36,17 +35,17 @@ func (r Rows) all() map[string][][]string {
 	return all
 }
 
-// statement holds amounts by the strings of a monthly sum, such as cluster, month, model, namespace, workload, team,
-// reason, unit and queue.
+// statement contains energy and times by the strings of a monthly sum, such as cluster, month, model, namespace,
+// workload, team, reason, unit and queue.
 type statement map[string]amounts
 
-// amounts contains sums of integers. Sums of optional integers are strings.
+// Sums of optional integers are strings.
 type amounts struct {
 	Sums     [8]int64
 	Optional [3]string
 }
 
-// add adds a charge. It has its own list of columns, independent of package table.
+// The list of columns in add is independent of package table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
@@ -61,10 +60,10 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 	s[key] = sum
 }
 
-// optionalAmounts contains the columns of charges that may be null.
+// The columns in optionalAmounts may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
-// plus adds two integers that are given as decimal strings. An unknown integer is an empty string and adds nothing.
+// plus adds two decimal strings. An empty string is an unknown integer, and adds nothing.
 func plus(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -74,7 +73,6 @@ func plus(a, b string) string {
 	return strconv.FormatInt(m+n, 10)
 }
 
-// sums returns the monthly sums that a sink contains.
 func sums(t *testing.T, rows [][]string) statement {
 	t.Helper()
 	found := make(statement)
@@ -101,13 +99,13 @@ func sums(t *testing.T, rows [][]string) statement {
 	return found
 }
 
-// history contains hours of two clusters, and their sums by month.
+// history makes random hours of two clusters, and computes the monthly sums of their charges in want.
 type history struct {
 	random *rand.Rand
 	want   statement
 }
 
-// hour returns an hour with random charges to pods, units and reasons.
+// hour has random charges to pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
@@ -150,7 +148,6 @@ func (h *history) charge(gpu, n int) table.Charge {
 	return c
 }
 
-// correct files a correction of an hour.
 func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	t.Helper()
 	next := *of
@@ -162,8 +159,8 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// late returns an hour without samples that was accepted, and a correction of it with random charges. Such a correction
-// occurs if samples arrive after the month was closed.
+// late returns an hour without samples that an operator accepted, and a correction of it with random charges. Such a
+// correction occurs if samples arrive after the month was closed.
 func (h *history) late(cluster string, start time.Time) (accepted, corrected *table.Hour) {
 	accepted = Complete(&table.Hour{Cluster: cluster, Start: start})
 	accepted.State, accepted.Reason = table.Gaps, "outage"
@@ -172,7 +169,7 @@ func (h *history) late(cluster string, start time.Time) (accepted, corrected *ta
 	return accepted, corrected
 }
 
-// TestPrune checks that only the exact sums and the row in the manifest remain of a pruned hour.
+// TestPrune checks that pruning an hour leaves only its exact monthly sums and its row in the manifest.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
@@ -248,7 +245,7 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that the rows of hours before a time are deleted. The manifest and later rows must remain.
+// pruned checks that the rows of hours before a time are deleted, and that the manifest and later rows remain.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {

@@ -78,7 +78,7 @@ func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	}
 }
 
-// TestRename checks that all rows of the renamed cluster have the new name. Other rows must not change.
+// TestRename checks that all rows of the renamed cluster have the new name, and that other rows do not change.
 func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)

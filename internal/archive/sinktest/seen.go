@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testElsewhere checks which GPUs other clusters scraped in a filed hour.
 func testElsewhere(t *testing.T, s Sink) {
 	t.Helper()
 	hour := Noon.AddDate(0, 0, 9)

@@ -25,7 +25,7 @@ type Sink interface {
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
-// Noon is the start of the hour that [Hour] usually has in tests.
+// Noon is the usual start of [Hour].
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Cluster is the cluster of [Hour]. Its name must be escaped in paths.
@@ -50,20 +50,19 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete returns an hour as it is first filed without gaps.
+// Complete returns an hour in the state in which it is first filed without gaps.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
 }
 
-// revision returns another revision of an hour.
 func revision(start time.Time, energy, n int64) *table.Hour {
 	h := Hour(start, energy)
 	h.Revision = n
 	return h
 }
 
-// Test runs the tests. The function open opens an empty sink.
+// Test runs the tests of a sink. open opens an empty sink.
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
@@ -74,7 +73,7 @@ func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("elsewhere", func(t *testing.T) { testElsewhere(t, open(t)) })
 }
 
-// testReplace checks that all rows of an hour are replaced and that other hours are kept.
+// All rows of an hour must be replaced, and other hours must be kept.
 func testReplace(t *testing.T, s Sink) {
 	next, tomorrow := Noon.Add(time.Hour), Noon.AddDate(0, 0, 1)
 	filed(t, s, Noon, table.Filed{})
@@ -102,7 +101,7 @@ func testReplace(t *testing.T, s Sink) {
 	filed(t, s, Noon, accepted.Filed)
 }
 
-// testCorrect checks that corrections are stored next to the charges, and that both are added up.
+// Corrections must be stored next to the charges, and the sum of both must be correct.
 func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
@@ -117,8 +116,8 @@ func testCorrect(t *testing.T, s Sink) {
 	}
 }
 
-// testReopened checks that a corrected hour can be replaced, for example after its month was opened again. This must
-// remove the corrections, because the new charges already contain them.
+// A corrected hour must be replaceable, for example after its month was opened again. This must remove the corrections,
+// because the new charges already contain them.
 func testReopened(t *testing.T, s Sink) {
 	next := Noon.Add(time.Hour)
 	for _, hour := range []time.Time{Noon, next} {
@@ -130,7 +129,6 @@ func testReopened(t *testing.T, s Sink) {
 	charged(t, s, next, Hour(next, 9).Charges)
 }
 
-// testUnits checks that each unit on a GPU has its own charges and corrections.
 func testUnits(t *testing.T, s Sink) {
 	of := func(n, energy int64) *table.Hour {
 		h := revision(Noon, 7, n)
@@ -144,7 +142,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct files corrections of an hour. Together with the filed charges, they add up to the charges of h.
+// correct files the corrections that change the filed charges to the charges of h.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)
@@ -154,7 +152,6 @@ func correct(t *testing.T, s Sink, h *table.Hour) {
 	charged(t, s, h.Start, h.Charges)
 }
 
-// testNodes checks which nodes are returned for the last filed hour in a period.
 func testNodes(t *testing.T, s Sink) {
 	two := Hour(Noon, 7)
 	two.GPUs = append(two.GPUs, table.GPU{Node: "b", UUID: "GPU-2"}, table.GPU{Node: "b", UUID: "GPU-3"})
@@ -180,7 +177,6 @@ func testNodes(t *testing.T, s Sink) {
 	}
 }
 
-// testClusters checks the first and last filed hours of clusters.
 func testClusters(t *testing.T, s Sink) {
 	other := Hour(Noon.AddDate(0, 0, -1), 7)
 	other.Cluster = "west"
@@ -210,7 +206,6 @@ func filed(t *testing.T, s Sink, hour time.Time, want table.Filed) {
 	}
 }
 
-// charged checks the sums of an hour's charges and corrections.
 func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	t.Helper()
 	got, err := s.Charges(t.Context(), Cluster, hour)

@@ -21,14 +21,14 @@ import (
 // Config contains the values of the flags.
 type Config struct {
 	Format, Table string
-	// Output is shared by all sinks and outlives them.
+	// Output is shared by all sinks, and is still needed after a sink was closed.
 	Output *Output
 }
 
-// Output records what was printed on standard output.
+// Output records the rows that were printed on standard output.
 type Output struct {
 	filed  manifest.Manifest // the printed hours
-	header bool              // whether the header of the CSV was printed
+	header bool              // set if the header of the CSV was printed
 }
 
 // printing is locked while rows are printed, because several sinks can print to standard output.
@@ -53,7 +53,6 @@ func (c *Config) KeepsEvents() bool {
 	return slices.Contains(c.tables(), table.Events.Name) || slices.Contains(c.tables(), table.Snapshots.Name)
 }
 
-// tables returns the names of the printed tables.
 func (c *Config) tables() []string {
 	if c.Table != "" {
 		return []string{c.Table}
@@ -77,7 +76,7 @@ type Sink struct {
 	tables []string
 }
 
-// Validate checks the flags, if a format is set.
+// Validate checks the flags if a format is set.
 func (c *Config) Validate() error {
 	switch {
 	case c.Format == "":
@@ -105,7 +104,6 @@ func Open(c Config, w io.Writer) (*Sink, error) {
 	return s, nil
 }
 
-// begin prints the header of the CSV, unless another sink has already printed it.
 func (s *Sink) begin(t table.Table) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -127,7 +125,7 @@ func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, erro
 	return s.filed.Clusters(), nil
 }
 
-// Replace prints an hour.
+// Replace prints the rows of an hour.
 func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -142,8 +140,7 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	return s.filed.Add(h)
 }
 
-// Append prints rows of one of the tables in [table.Appended]. After an error, the next call prints
-// all rows again.
+// Append prints rows of one of the tables in [table.Appended]. After an error, the caller must repeat all rows.
 func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -153,7 +150,6 @@ func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	return s.flush()
 }
 
-// print prints rows of a table, if the table is selected.
 func (s *Sink) print(t table.Table, revision int64, rows [][]any) error {
 	if !slices.Contains(s.tables, t.Name) {
 		return nil

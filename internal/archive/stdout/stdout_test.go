@@ -25,7 +25,6 @@ func open(c stdout.Config, w io.Writer) (*stdout.Sink, error) {
 	return stdout.Open(c, w)
 }
 
-// TestPrint checks the lines of each format.
 func TestPrint(t *testing.T) {
 	const row = `{"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}` + "\n"
 	tests := []struct {
@@ -53,7 +52,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTables checks that all tables are printed, with the manifest last.
+// All tables must be printed, with the manifest last.
 func TestTables(t *testing.T) {
 	var out strings.Builder
 	s, err := open(stdout.Config{Format: "json"}, &out)
@@ -70,12 +69,12 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// closed is a writer that fails like a closed pipe.
+// closed fails like a closed pipe.
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// TestClosed checks that an hour is not filed if its rows cannot be printed.
+// An hour is not filed if its rows cannot be printed.
 func TestClosed(t *testing.T) {
 	s, err := open(stdout.Config{Format: "json"}, closed{})
 	check(t, err)
@@ -91,7 +90,6 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestOpen checks the errors about invalid configurations, and the output if no hour is printed.
 func TestOpen(t *testing.T) {
 	for want, c := range map[string]stdout.Config{
 		"json or csv":     {Format: "xml"},
@@ -111,8 +109,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestAppend checks that events are printed as lines of their table, and that a second sink for the same output prints
-// no other header.
+// Events are printed as lines of their table. A second sink for the same output must not print another header.
 func TestAppend(t *testing.T) {
 	tests := []struct {
 		config stdout.Config

@@ -1,5 +1,5 @@
-// Package truth reads the true use of simulated GPUs. It computes the ranges in which the amounts in an archive must
-// be.
+// Package truth reads the true use of simulated GPUs, and computes the ranges in which the energy and times in an
+// archive must be.
 package truth
 
 import (
@@ -14,8 +14,8 @@ import (
 
 // These are the maximum delays of an exporter by its design (see docs/energy.md). settled is the maximum age of a
 // scraped value: a scraped counter contains at least the energy that was used up to this time before the scrape.
-// noticed is the time from the start or end of a container to the first interval that is charged to the right
-// owners: a poll of the kubelet and two ticks.
+// noticed is the time from the start or end of a container to the first interval that is charged to the right owners: a
+// poll of the kubelet and two ticks.
 const (
 	settled = 10 * time.Second
 	noticed = 12 * time.Second
@@ -27,26 +27,26 @@ type Period struct {
 	Scrape      time.Duration
 }
 
-// lag returns the maximum delay of a scrape. The last scrape before a time contains all use that ended at least this
-// long before.
+// lag returns the maximum delay of a scrape: the last scrape before a time contains all energy that was used up to this
+// delay before the time.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
 // Owner is a pod or a unit. Scope is the namespace of a pod or the manager of a unit. A unit has no UID.
 type Owner struct{ Kind, Scope, Name, UID string }
 
-// An owner has one of these kinds.
+// These are the kinds of owners.
 const (
 	Pod  = "pod"
 	Unit = "unit"
 )
 
-// Range is a true amount. The amount in the archive must be from Least to Most.
+// Range contains a true energy or time. The value in the archive must be from Least to Most.
 type Range struct{ True, Least, Most int64 }
 
 // Widen widens the range in both directions.
 func (r Range) Widen(by int64) Range { return Range{r.True, max(0, r.Least-by), r.Most + by} }
 
-// Contains reports whether an amount is within the range.
+// Contains reports whether a value is within the range.
 func (r Range) Contains(n int64) bool { return r.Least <= n && n <= r.Most }
 
 // GPU is the true use of a GPU in a period. Energy is in mJ.
@@ -76,20 +76,19 @@ type row struct {
 	} `json:"gpus"`
 }
 
-// account identifies a container or unit on a GPU. Without an owner, it is the GPU itself.
+// account is a container or unit on a GPU. Without an owner, it is the GPU itself.
 type account struct {
 	uuid string
 	Owner
 	part string
 }
 
-// amounts contains the use by an account since the start of the simulation.
+// amounts counts from the start of the simulation.
 type amounts struct {
 	energy, held int64 // mJ and ms
 	grows        bool  // the energy increased in the last row
 }
 
-// state contains the use by all accounts at a moment.
 type state map[account]amounts
 
 // moment contains the last state at or before a time, and the first state at or after it.
@@ -98,7 +97,6 @@ type moment struct {
 	before, after state
 }
 
-// history adds up the rows of a file in order.
 type history struct {
 	last, interval time.Duration // last is the time of the last row since the epoch
 	now            state
@@ -158,7 +156,7 @@ func read(in io.Reader, p Period) (map[string]*GPU, error) {
 	return h.gpus(moments), nil
 }
 
-// The result of moments has these indexes.
+// The result of the method moments has these indexes.
 const (
 	fromEarly = iota // earliest end of the use in the opening scrape
 	from
@@ -167,8 +165,8 @@ const (
 	until
 )
 
-// moments returns the moments of a period. first is the first row of the file. If the file begins within the period,
-// nothing was used before, and the first scrape may be late.
+// moments returns the times at which the state is needed for a period. first is the first row of the file. If the file
+// begins within the period, nothing was used before, and the first scrape may be late.
 func (p Period) moments(first row) ([]moment, error) {
 	late, begin := p.From, time.Unix(0, first.Time)
 	if begin.After(p.From.Add(-p.lag())) {
@@ -184,7 +182,7 @@ func (p Period) moments(first row) ([]moment, error) {
 	return []moment{{time: p.From.Add(-p.lag())}, {time: p.From}, {time: late}, {time: p.Until.Add(-p.lag())}, {time: p.Until}}, nil
 }
 
-// follows checks that the next row is not later than the interval of the file allows.
+// follows checks that no row is missing before the row at a time.
 func (h *history) follows(at time.Duration) error {
 	gap := at - h.last
 	if h.interval == 0 {
@@ -196,7 +194,7 @@ func (h *history) follows(at time.Duration) error {
 	return nil
 }
 
-// pass handles the moments that the next row reaches or passes. It saves the state before the row for them. It returns
+// pass saves the state before the next row for the moments that the row reaches or passes. It returns the indexes of
 // the moments that also need the state after the row.
 func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	for i := range moments {
@@ -213,7 +211,7 @@ func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	return due
 }
 
-// add adds a row. If a removed container is listed again, its values start at 0.
+// If a removed container is listed again, its values start at 0.
 func (h *history) add(r row) {
 	listed := make(state)
 	for _, g := range r.GPUs {
@@ -241,7 +239,6 @@ func (h *history) add(r row) {
 	h.listed = listed
 }
 
-// gpus returns the use of all GPUs in a period.
 func (h *history) gpus(m []moment) map[string]*GPU {
 	found := make(map[string]*GPU)
 	of := func(uuid string) *GPU {
@@ -276,7 +273,6 @@ func (h *history) gpus(m []moment) map[string]*GPU {
 
 func (r Range) plus(o Range) Range { return Range{r.True + o.True, r.Least + o.Least, r.Most + o.Most} }
 
-// between returns the range of an amount for a period.
 func between(m []moment, of func(state) int64) Range {
 	return Range{
 		True:  of(m[until].before) - of(m[from].before),

@@ -44,14 +44,12 @@ func file(t *testing.T, minutes int, change func(second int, row string) string)
 	return path
 }
 
-// hour returns the given hour of the day in UTC, with a scrape each minute.
 func hour(n int) truth.Period {
 	start := began.Truncate(24 * time.Hour).Add(time.Duration(n) * time.Hour)
 	return truth.Period{From: start, Until: start.Add(time.Hour), Scrape: time.Minute}
 }
 
-// TestRead checks the use in each hour, and its bounds. The last scrape before an hour starts or ends can be up to 70
-// seconds old.
+// The last scrape before an hour starts or ends can be up to 70 seconds old.
 func TestRead(t *testing.T) {
 	path := file(t, 100, nil)
 	const ml, w = "ml", int64(1000)
@@ -90,7 +88,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a file is rejected if a row, the beginning or the end is missing.
+// A file must be rejected if a row, the start or the end is missing.
 func TestMissing(t *testing.T) {
 	without := func(from, to int) func(int, string) string {
 		return func(s int, row string) string {
