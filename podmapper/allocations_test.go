@@ -203,8 +203,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list has the time of the request and not of the response, because it may lack an
-// allocation that was made in between.
+// TestRequestTime checks that a list has the time of the request and not of the response, because an allocation that
+// was made in between may be missing from the list.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)

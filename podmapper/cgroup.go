@@ -16,8 +16,8 @@ type cgroup struct {
 	// podUID may be empty for a process in another container of the exporter's own pod. If the exporter has a private
 	// cgroup namespace, the path of the process does not include the pod.
 	podUID string
-	// containerID is empty for a process in a pod but outside its containers. It is also set for a host process that a
-	// container engine started.
+	// containerID is empty for a process in a pod but outside its containers. A host process that a container engine
+	// started also has a container id.
 	containerID string
 	// host is set if the process does not belong to a pod.
 	host bool

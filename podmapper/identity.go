@@ -14,13 +14,12 @@ import (
 // no longer returns its UID. With the kubelet's Pods API, there are no such limits.
 type identities map[identity]devices // nil for a pod if another pod now has its name
 
-// identity identifies a pod that has or had a name.
 type identity struct {
 	podName
 	uid string
 }
 
-// candidates contains the pods that have or had a name.
+// candidates contains, by name, the pods that have or had this name.
 type candidates map[podName][]candidate
 
 type candidate struct {

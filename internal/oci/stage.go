@@ -26,7 +26,7 @@ type Copy struct {
 	To   string // path in the image
 }
 
-// Folder reports whether the content of a folder is copied, and not a file.
+// Folder reports whether From is a folder, whose content is copied.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
 // ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The stage must start from

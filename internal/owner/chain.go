@@ -65,8 +65,8 @@ func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 }
 
 // Process returns the current state of a process that uses a GPU, or false if there is no such process. It reads the
-// start time on every call, but the name and the cgroup only while the owner is unmapped. If the file stat cannot be
-// read, the process is unmapped and its ID contains no start time.
+// start time on every call. It reads the name and the cgroup again only while the owner is unmapped. If the file stat
+// cannot be read, the process is unmapped and its ID contains no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)

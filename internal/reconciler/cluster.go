@@ -24,7 +24,7 @@ type cluster struct {
 	metadata metadata.Interface
 }
 
-// requestTimeout prevents that hanging requests stop all writes.
+// Without requestTimeout, hanging requests would stop all writes.
 const requestTimeout = 15 * time.Second
 
 const connectAgain = 10 * time.Second

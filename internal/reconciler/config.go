@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// These are the parts in --enable.
+// These are the valid values for --enable.
 const (
 	partLabels    = "labels"
 	partWorkloads = "workloads"

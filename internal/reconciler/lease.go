@@ -68,11 +68,11 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	case err := <-ended:
 		return err
 	default:
-		return nil // there was no term
+		return nil // this replica did not become the leader
 	}
 }
 
-// term does not call the function if the program's context has ended. leading stays set until the function returns.
+// term calls the function unless the program's context has ended. leading stays set until the function returns.
 func (e *election) term(ctx, program context.Context, term func(context.Context) error) error {
 	e.leading.Store(true)
 	defer e.leading.Store(false)

@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for the pods of a cluster. A pod that may request a GPU gets the form of the part "workloads",
-// and any other pod the form of the part "labels". The pod of an exporter always gets the form of "labels", even if it
-// requests a GPU.
+// trim limits the memory for the pods of a cluster. A pod that may request a GPU is reduced to the data for package
+// workloads, and any other pod to the data for package nodes. The pod of an exporter always gets the data for package
+// nodes.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -101,7 +101,7 @@ func (p *program) webhook(beside *serve.Server) *serve.Server {
 }
 
 // lead runs the enabled parts while this replica is the leader. An informer cannot be run twice, so lead creates new
-// informers. Both parts share the informers for pods.
+// informers. Labels and workloads share the informers for pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
@@ -124,7 +124,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean holds the Lease meanwhile, because a leader would write the labels again.
+// clean cleans up while it holds the Lease, because a leader would write the labels again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

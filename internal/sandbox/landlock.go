@@ -51,7 +51,6 @@ func denied(abi int) unix.LandlockRulesetAttr {
 	return d
 }
 
-// open creates a ruleset and returns its file descriptor.
 func open(r Rules, abi int) (int, error) {
 	d := denied(abi)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&d)), unsafe.Sizeof(d), 0)

@@ -87,7 +87,6 @@ func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
-// columns contains the position of each known column.
 type columns map[string]int
 
 func columnsOf(head []string) (columns, error) {

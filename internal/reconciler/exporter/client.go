@@ -24,7 +24,7 @@ const (
 	dialTimeout = 2 * time.Second
 )
 
-// These are the errors of a read.
+// These are the errors of [Client.Read] and [Client.ReadHealth].
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")

@@ -69,7 +69,7 @@ func decode(from *json.Decoder, into *review) error {
 	return nil
 }
 
-// patch returns a JSON patch and a value of the label result.
+// patch returns a JSON patch, or nil, and the value of the metric's label result.
 func (i *Injector) patch(pod *sidecar.Pod) (patch []byte, result string) {
 	parameters := i.parameters.Load()
 	if parameters == nil {

@@ -1,5 +1,5 @@
-// Package machine derives the provider's name of a Node's machine. It has no side effects and imports only the standard
-// library.
+// Package machine derives the name that a provider uses for a Node's machine. It has no side effects and imports only
+// the standard library.
 package machine
 
 import (

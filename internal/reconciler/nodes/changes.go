@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object with annotations, which outlive this program.
+// Record is an object in the cluster. Its annotations store state that must survive a restart.
 type Record interface {
 	// Edit calls edit with the annotations, and writes them if they changed. It may call edit again after a conflict.
 	Edit(ctx context.Context, edit func(annotations map[string]string)) error
@@ -34,7 +34,7 @@ const (
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
 	// approvalPart is the divisor for reservations: a twentieth of the approved changes is reserved by one write of the
-	// record. A smaller divisor needs fewer writes, but a restart loses the reserved changes.
+	// record. A smaller divisor needs fewer writes, but a restart loses more reserved changes.
 	approvalPart = 20
 )
 

@@ -78,8 +78,8 @@ func (t *term) hasGPU(n *node) bool {
 // plugin, the DRA driver and feature discovery start at the same time as the exporter.
 const settleIn = 2 * time.Minute
 
-// ignored contains the Nodes that have an exporter but no known GPU, with the time at which the exporter was first to
-// be read. It is safe for concurrent use.
+// ignored contains the Nodes that have an exporter but no known GPU, with the time of the first attempt to read the
+// exporter. It is safe for concurrent use.
 type ignored struct {
 	mu    sync.Mutex
 	since map[string]time.Time

@@ -70,7 +70,7 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	return to
 }
 
-// longValue is the length above which values are interned. Labels are not longer.
+// longValue is the maximum length of a label value. Only longer values are interned.
 const longValue = 63
 
 func shared(s string) string { return unique.Make(s).Value() }

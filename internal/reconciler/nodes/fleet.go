@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters.
+// fleet contains the known exporters and their Nodes.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
@@ -105,8 +105,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter. If not, it also returns the time at which the Node lost its last
-// exporter, or the time at which this replica became the leader if there was no exporter since.
+// has reports whether a Node has an exporter. If not, it also returns the time since which there is none. This time is
+// never before this replica became the leader.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +160,6 @@ func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	return failed != (err != nil)
 }
 
-// skipped records that an exporter is not read.
 func (f *fleet) skipped(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// listen returns functions that report whether the first lists were handled.
+// listen adds the event handlers. The returned functions report whether the handlers have received the first lists.
 func (t *term) listen() ([]cache.InformerSynced, error) {
 	var delivered []cache.InformerSynced
 	for _, informer := range t.pods {

@@ -14,7 +14,7 @@ import (
 // the Node has been correct for apartMax, the interval is apart again.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node before the delays begin. It leaves room for a person who
+// freeAttempts is the number of ineffective writes of a Node before the interval grows. It leaves room for a person who
 // edits a few labels one after the other.
 const freeAttempts = 5
 
@@ -109,7 +109,6 @@ func (m *memory) right(name, identity string, now time.Time) {
 	}
 }
 
-// lastIdentity returns the identity that a Node had when it was last correct.
 func (m *memory) lastIdentity(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ type Budget struct {
 	spent map[string]spending // changes by Node
 	// approved is the number of unused changes that an administrator approved in addition to the limit. They expire at
 	// the time until. granted contains the Nodes that used an approved change. Each Node may use one per hour, so that
-	// a Node that changes repeatedly leaves the others to other Nodes.
+	// a Node that changes repeatedly does not use up all of them.
 	approved int
 	until    time.Time
 	granted  map[string]spending

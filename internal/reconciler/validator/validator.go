@@ -13,7 +13,7 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// In the last six of these states, no labels are written to the Node.
+// These are the states. From Contradiction on, the inventory is rejected, so no labels are written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
@@ -153,8 +153,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be newer, because a hanging exporter repeats its
-// last reading.
+// observe accepts labels after two equal readings. The second reading must be newer, because a hanging exporter repeats
+// its last reading.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
@@ -169,8 +169,8 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns the last settled state of a Node. It returns false if there is no such state, or if the inventory is
-// rejected.
+// Want returns the desired state of a Node: the last state that two readings confirmed. It returns false if there is no
+// such state, or if the inventory is rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

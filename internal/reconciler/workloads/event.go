@@ -38,8 +38,8 @@ type details map[string]any
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the maximum age of events from before the first list that are still written. An earlier leader may not
-// have seen these events.
+// Events from before this replica became the leader are written only if they are not older than recently. An earlier
+// leader may have missed them.
 const recently = 5 * time.Minute
 
 // changes returns the events between two versions of a pod, except events before the time since. The version before is

@@ -16,7 +16,6 @@ const (
 	eventEnded   = "workload_ended" // the last GPU pod of the workload ended
 )
 
-// life describes a workload that owns GPU pods.
 type life struct {
 	created time.Time
 	parent  reference

@@ -122,7 +122,7 @@ func (l *lookup) forget() {
 
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // the end of the term interrupted the request; this is not a failure
+		if a.why != failed || ctx.Err() == nil { // the end of the context interrupted the request, which is not a failure
 			l.count(a.result())
 		}
 	}()
