@@ -91,7 +91,7 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// At the limit of process accounts, a process that reuses a PID must get the account slot of the earlier process.
+// At the limit of process accounts, a process that reuses a PID must replace the earlier process's account.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)

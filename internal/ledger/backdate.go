@@ -53,7 +53,7 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// Energy that the counter reports late is divided by the work in its own window, so spreadLate adds the work there too.
+// Late energy covers several intervals and has its own record of their work, so spreadLate adds the work there too.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -63,7 +63,7 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy that covers an interval, or nil if there is none.
+// lateWindow returns the record of work for the late energy whose time contains the interval, or nil if there is none.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {

@@ -56,7 +56,7 @@ type book struct {
 	// instance; the empty string is the key of the whole GPU.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains each sole use that lasted until the end of the last settled interval.
+	// alone contains the owners that were alone on the GPU or an instance until the end of the last settled interval.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
@@ -86,8 +86,8 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 	return found
 }
 
-// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether it was a glitch
-// or a reset of the counter.
+// A pendingReset is a reading that cannot follow the last mark. The next reading shows whether it was a glitch or a
+// reset of the counter.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading

@@ -156,9 +156,9 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times: a low quantile over the last periods, of a low quantile in each period.
-// After a change of the hardware, the level changes after at most an hour of quiet times. A few minutes of unusual
-// power do not change it.
+// A level is the power of a GPU in quiet times. Each period contributes a low quantile of its powers, and the level is
+// a low quantile of these values. It follows a change of the hardware after at most an hour of quiet times. A few
+// minutes of unusual power do not change it.
 type level struct {
 	now   []float64 // powers in the current period in W
 	since time.Duration
@@ -197,7 +197,6 @@ func (v *level) add(power float64, at time.Duration) {
 	}
 }
 
-// lowOf returns the low quantile of powers.
 func lowOf(powers []float64) float64 {
 	sorted := slices.Sorted(slices.Values(powers))
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]

@@ -24,7 +24,8 @@ type meter struct {
 	sampled                          bool
 	// utilization is the utilisation of the GPU while samples name a process, and unnamed while they name none.
 	utilization, unnamed float64
-	// weighted is set if the activity is weighted. Weighted activity is unknown while no process is active.
+	// weighted is set if the driver reports only the processes that work at the moment of the reading. The activity is
+	// then unknown while no process works.
 	weighted bool
 }
 

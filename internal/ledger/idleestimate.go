@@ -43,7 +43,7 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the fifth of all minutes with the least work, but of at least one minute.
+// quietest returns the mean of the minutes with the least work: a fifth of all minutes, but at least one.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))

@@ -128,7 +128,7 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// The least work is chosen by utilisation, because the samples of processes can miss work.
+// The minutes with the least work are chosen by utilisation, because the samples of processes can miss work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true

@@ -15,8 +15,7 @@ type Profile struct {
 	Tensor, DRAM time.Duration
 }
 
-// A soleUse is a time span in which only one owner held or used a GPU or a MIG instance. It ends with the last settled
-// interval.
+// A soleUse is the time in which only one owner held or used a GPU or a MIG instance, up to the last settled interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span

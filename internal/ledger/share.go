@@ -21,7 +21,7 @@ type share struct {
 	// idle is the part of energy that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
-	// holding is the owner's weight if energy is divided by allocation. It is recorded in the trail.
+	// holding is the owner's weight if energy is divided by allocation. It is recorded to explain charges.
 	holding uint64
 }
 

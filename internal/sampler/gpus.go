@@ -127,7 +127,7 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced limits unplaced.
+// maxUnplaced limits the errors that wait until a driver lists their GPU.
 const maxUnplaced = 1024
 
 // The address has no function number. at does not return a GPU that was replaced.

@@ -26,7 +26,7 @@ type history struct {
 	known [len(gpu.Slowdowns)]bool
 }
 
-// histories are stored by UUID.
+// histories contains a history for each GPU, by UUID.
 type histories map[string]*history
 
 // update also removes GPUs that had no reading for longer than markEvery.
