@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Paths returns the path of each line <hierarchy>:<controllers>:<path> of a cgroup file, split
-// into segments. There is one line for each hierarchy of cgroup v1, and one line for cgroup v2.
-// The path of a malformed line is nil. Paths removes the suffix " (deleted)", which the kernel
-// adds to the path of a removed cgroup.
+// Paths returns the path of each line <hierarchy>:<controllers>:<path> of a cgroup file, split into segments. Cgroup v1
+// has a line for each hierarchy, and cgroup v2 has one line. The path of a malformed line is nil. Paths removes the
+// suffix " (deleted)", which the kernel adds to the path of a removed cgroup.
 func Paths(cgroup string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for line := range strings.Lines(cgroup) {
@@ -31,9 +30,8 @@ func Paths(cgroup string) iter.Seq2[[]string, error] {
 	}
 }
 
-// IsUserSlice reports whether a segment contains the processes of users. Such a segment is
-// systemd's slice for all users, or the systemd manager of one user. Users choose the names of
-// the cgroups below such a segment.
+// IsUserSlice reports whether a segment is systemd's slice for all users or the systemd manager of one user. Users
+// choose the names of the cgroups below such a segment.
 func IsUserSlice(segment string) bool {
 	return segment == "user.slice" || strings.HasPrefix(segment, "user@") && strings.HasSuffix(segment, ".service")
 }
@@ -57,9 +55,8 @@ func ContainerIDIn(segments []string) string {
 	return ContainerIDOf(segments[i])
 }
 
-// ContainerIDOf returns the container id in a segment, or "" if the segment contains no id. The
-// segment can be, for example, <id>, cri-containerd-<id>.scope, crio-conmon-<id>.scope,
-// cri-containerd:<id> or kata_<id>.
+// ContainerIDOf returns the container id in a segment, or "". Examples of segments are <id>, cri-containerd-<id>.scope,
+// crio-conmon-<id>.scope, cri-containerd:<id> and kata_<id>.
 func ContainerIDOf(segment string) string {
 	s := strings.TrimSuffix(segment, ".scope")
 	id := s[strings.LastIndexAny(s, "-:_")+1:]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStatLeavesLittle limits the allocations of Stat. A poll reads thousands of processes, so the content of each file
-// must stay on the stack. Only two forms of the file name and the process name may be allocated.
+// A poll reads thousands of processes, so the content of each file must stay on the stack. Stat may allocate only the
+// path of the file, the same path for the system call, and the name of the process.
 func TestStatLeavesLittle(t *testing.T) {
 	tree := Tree{"/proc"}
 	pid := uint32(os.Getpid())

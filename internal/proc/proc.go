@@ -1,5 +1,4 @@
-// Package proc reads processes from the proc file system, with the start time and the cgroup of
-// each process. It does not find owners, such as pods.
+// Package proc reads processes from the proc file system. It does not find owners, such as pods.
 package proc
 
 import (
@@ -28,8 +27,7 @@ const UserHZ = 100
 
 // Process flags from include/linux/sched.h.
 const (
-	// exiting is PF_EXITING. An exiting process may still be in the driver, while the driver frees
-	// the GPU memory of the process.
+	// exiting is PF_EXITING. The driver may still list an exiting process while it frees the GPU memory of the process.
 	exiting = 0x4
 	// kernelThread is PF_KTHREAD.
 	kernelThread = 0x200000
@@ -83,11 +81,10 @@ func (t Tree) BootTime() (time.Time, error) {
 	return time.Unix(int64(s.BootTime), 0), nil
 }
 
-// Stat reads the name and the start time of a process in one read, so that the name and the start
-// time belong to the same process.
+// Stat reads the name and the start time of a process in one read, so that both belong to the same process.
 func (t Tree) Stat(pid uint32) (Stat, error) { return readStat(t.File(pid, "stat")) }
 
-// readStat reads the stat of a process or of one of its threads.
+// The file may belong to a process or to one of its threads.
 func readStat(file string) (Stat, error) {
 	var buf [fileSize]byte
 	data, err := readFile(file, buf[:0])
@@ -102,10 +99,9 @@ func readStat(file string) (Stat, error) {
 }
 
 // Cgroup returns the content of /proc/<pid>/cgroup, and the stat of the process to which this content belongs. The
-// argument before is an earlier result of Stat. If the PID was reused after that call of Stat, the returned stat and
-// content belong to the new process. The returned stat is valid unless the error is ErrGone. For a kernel thread the
-// content is empty, because kernel threads belong to the root cgroup, which has no name in a private cgroup
-// namespace.
+// argument before is an earlier result of Stat. If the PID was reused after that, the result belongs to the new
+// process. The stat is valid unless the error is ErrGone. The content is empty for a kernel thread: it belongs to the
+// root cgroup, which has no name in a private cgroup namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -127,8 +123,7 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// inRoot reports whether every path in the content of a cgroup file is a root cgroup, and whether
-// at least one line belongs to cgroup v1.
+// inRoot reports whether every path in a cgroup file is a root cgroup, and at least one line belongs to cgroup v1.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -142,12 +137,11 @@ func inRoot(cgroup string) bool {
 	return v1
 }
 
-// maxThreads is the maximum number of threads of a process that are read to find a running thread.
+// maxThreads is the maximum number of threads that are read to find a running thread.
 const maxThreads = 32
 
-// cgroupOfThreads returns the cgroup of a process with an exited main thread. It reads the cgroup
-// of a thread that still runs. If none of the first maxThreads threads runs, it returns an empty
-// text.
+// cgroupOfThreads returns the cgroup of a thread that still runs, for a process with an exited main thread. It returns
+// an empty text if it finds no such thread.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
@@ -178,7 +172,7 @@ func (t Tree) File(pid uint32, name string) string {
 	return filepath.Join(t.Root, strconv.FormatUint(uint64(pid), 10), name)
 }
 
-// fileSize is the initial buffer size in bytes. It is enough for the files of most processes.
+// fileSize is in bytes. It is enough for the files of most processes.
 const fileSize = 2048
 
 // readFile appends the content of a file to buf, which may be on the stack. A poll reads thousands
@@ -202,7 +196,6 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// uninterrupted repeats a system call until no signal interrupts it.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
@@ -211,8 +204,7 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// goneOr returns ErrGone if the error means that the process ended before or during the read.
-// Otherwise it returns the error itself.
+// goneOr returns ErrGone if the process ended before or during the read.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrGone
@@ -220,9 +212,8 @@ func goneOr(err error) error {
 	return err
 }
 
-// parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes,
-// including parentheses and newlines. The program does not use the parser in the package procfs,
-// because this parser panics if a line ends within the name.
+// parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes, including parentheses and
+// newlines. The parser of the package procfs is not used, because it panics if a line ends within the name.
 func parseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {

@@ -44,8 +44,6 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestReadFile checks that a file is read completely even if it is larger than the
-// buffer.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cgroup")
 	for _, size := range []int{0, 1, fileSize - 1, fileSize, fileSize + 1, 10 * fileSize} {

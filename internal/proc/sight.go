@@ -6,20 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// ErrBlind means that a scan was not possible, because the tree does not list the processes of the
-// machine.
+// ErrBlind means that the tree does not list the processes of the machine.
 var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
 
-// A Sight detects whether a tree lists the machine's processes. A tree does not list them if the
-// proc file system is empty, hidden or not mounted. In this case, a process that is missing from
-// the tree may still run.
+// A Sight detects whether a tree lists the machine's processes. A process that is missing from the tree may still run
+// if the proc file system is empty, hidden or not mounted.
 type Sight struct {
 	Tree
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends. Therefore, if the
-// tree no longer lists process 1, it does not show all processes.
+// Blind reports whether the tree is missing, or no longer lists process 1, which never ends.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {

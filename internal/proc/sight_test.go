@@ -9,8 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// TestBlind checks a tree from which processes disappear, and a tree without
-// process 1.
 func TestBlind(t *testing.T) {
 	root := t.TempDir()
 	s := proc.Sight{Tree: proc.Tree{Root: root}}

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// tree is a /proc tree in a temporary directory.
 type tree struct {
 	t *testing.T
 	proc.Tree
@@ -29,8 +28,7 @@ func (t tree) write(name, content string) {
 	}
 }
 
-// start creates a process or a thread in the given folder, with a start time in
-// ticks.
+// start creates a process or a thread. The start time is in ticks.
 func (t tree) start(folder string, ticks, flags int, cgroup string) {
 	t.write(folder+"/stat", fmt.Sprintf("7 (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", flags, ticks))
 	t.write(folder+"/cgroup", cgroup)
@@ -100,7 +98,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestNoCgroup checks that a process without a cgroup file is still reported.
+// A process without a cgroup file must still be reported.
 func TestNoCgroup(t *testing.T) {
 	p := newTree(t)
 	p.start("7", 5, 0, "")
