@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// maxRecord is the size of the read buffer in bytes. It is larger than any record
-	// (CONSOLE_EXT_LOG_MAX is 8 KiB).
+	// maxRecord is the size of the read buffer. It is larger than any record (CONSOLE_EXT_LOG_MAX is 8 KiB).
 	maxRecord = 16 << 10
 	// maxWaiting is the maximum number of errors that wait until the sampler takes them.
 	maxWaiting = 4096
@@ -36,8 +35,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors that were read since the last call. After the log was opened again, Take
-// repeats errors that it has already returned.
+// Take returns the errors that were read since the last call. After the log was opened again, it repeats earlier
+// errors.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
@@ -65,7 +64,6 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// read opens the log and reads it until an error occurs.
 func (l *Log) read(ctx context.Context) error {
 	began := l.Now()
 	fd, err := unix.Open(l.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -79,9 +77,8 @@ func (l *Log) read(ctx context.Context) error {
 	return l.records(file)
 }
 
-// records reads the log until an error occurs. Each read returns one record. The error EPIPE means
-// that some records were overwritten before they were read. The next read then returns the oldest
-// remaining record.
+// Each read returns one record. EPIPE means that records were overwritten before they were read; the next read then
+// returns the oldest remaining record.
 func (l *Log) records(r io.Reader) error {
 	buffer := make([]byte, maxRecord)
 	for {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// instant returns a time one hour after the boot.
+// instant is one hour after the boot.
 func instant() gpu.Instant {
 	return gpu.Instant{Wall: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Boot: time.Hour}
 }
@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that the address and the code of a parsed error occur in the record.
+// The address and the code of a parsed error must occur in the record.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("2,1188,512345678,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"))
 	f.Add([]byte("3,8,1,-;NVRM: Xid (0000:01:00 GPU-I:05): 43"))
@@ -79,7 +79,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// reads returns one record or one error per read, as /dev/kmsg does.
 type reads []any
 
 func (r *reads) Read(p []byte) (int, error) {
@@ -94,7 +93,7 @@ func (r *reads) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-// TestRecords reads a log whose oldest records were overwritten. It also contains an error from 10 minutes ago.
+// The oldest records of the log were overwritten, and one error is 10 minutes old.
 func TestRecords(t *testing.T) {
 	l := newLog("kmsg")
 	log := reads{
@@ -113,8 +112,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRun checks that Run reads a log and ends with its context, even while it waits for further
-// records.
+// Run must end with its context, even while it waits for further records.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kmsg")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -144,7 +142,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestBound checks that the number of waiting errors is limited.
 func TestBound(t *testing.T) {
 	l := newLog("kmsg")
 	for i := range uint64(maxWaiting + 3) {

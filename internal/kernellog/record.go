@@ -9,29 +9,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xid matches the line that the driver logs for an XID error, such as
+// xid matches the driver's line about an XID error, such as
 //
 //	NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
 //
-// The line varies: old drivers omit "PCI:", some drivers add the PCI function, and a line about a MIG instance
-// contains, for example, "GPU-I:05".
+// Old drivers omit "PCI:", some drivers add the PCI function, and a line about a MIG instance contains, for example,
+// "GPU-I:05".
 var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?: [^()]{1,64})?\): ([0-9]{1,9})\b`)
 
-// sxid matches the first line that the driver logs for an NVSwitch error, such as
+// sxid matches the driver's first line about an NVSwitch error, such as
 //
 //	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
 //
-// The driver logs details in further lines. These lines do not match sxid, because they do not
-// contain the severity as a word.
+// Further lines contain details. They do not match, because they do not contain the severity as a word.
 var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
 
-// severities maps the driver's words for severities to the label values.
 var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal": gpu.SeverityNonFatal}
 
-// Parse returns the error that a record of /dev/kmsg reports, and the time of the record on the boot
-// clock. A record has comma-separated numbers (priority, sequence number, microseconds), a semicolon
-// and the message (Documentation/ABI/testing/dev-kmsg). If a user program writes to /dev/kmsg, the
-// kernel sets the priority of the record to 8 or higher. Therefore a program cannot forge an error.
+// Parse returns the error that a record of /dev/kmsg reports, and the time of the record on the boot clock. A record
+// has comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
+// (Documentation/ABI/testing/dev-kmsg). Programs cannot forge an error, because the kernel gives the records that they
+// write a priority of 8 or higher.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)
