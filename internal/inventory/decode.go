@@ -7,23 +7,23 @@ import (
 	"io"
 )
 
-// ErrVersion is in the error chain if the version of a page differs from [Version]. In such a page, the fields may
-// have a different meaning.
+// ErrVersion is in the error chain if the version of a page differs from [Version], because its fields may have a
+// different meaning.
 var ErrVersion = errors.New("unknown version")
 
-// maxGPUs is higher than the number of GPUs in any machine. Pages with more GPUs are rejected.
+// maxGPUs is higher than the number of GPUs in any machine.
 const maxGPUs = 64
 
-// list has room for one more GPU than the limit. The decoder discards all further elements. If it stored them, a
+// list has room for one more GPU than the limit, and the decoder discards all further elements. If it stored them, a
 // few megabytes of empty GPUs would need a hundred times their size in memory.
 type list [maxGPUs + 1]*struct {
 	GPU
 	MIG struct{} `json:"mig"` // hides the field MIG of the embedded GPU
 }
 
-// Decode reads one page and rejects trailing data. It omits the MIG partitions of the GPUs,
-// because partitions are not part of a GPU's identity. The caller must limit the length of r. The
-// memory for the result is little more than the length of r, regardless of the content.
+// Decode reads one page and rejects trailing data. It omits MIG partitions, because they are not part of a GPU's
+// identity. The caller must limit the length of r. The memory for the result is little more than the length of r,
+// regardless of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
@@ -49,7 +49,7 @@ func Decode(r io.Reader) (Page, error) {
 	return p.Page, nil
 }
 
-// present returns the elements of the page that are not null.
+// present returns the elements that are not null.
 func (l *list) present() []GPU {
 	n := 0
 	for _, g := range l {
@@ -66,8 +66,8 @@ func (l *list) present() []GPU {
 	return gpus
 }
 
-// Contradiction returns an error if the content of the page is impossible. Two GPUs may have the
-// same serial number, because two dies of the same board are two GPUs.
+// Contradiction returns an error if the content of the page is impossible. GPUs may have the same serial number,
+// because two dies of a board are two GPUs.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)
 	for _, g := range p.GPUs {

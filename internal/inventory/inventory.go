@@ -1,6 +1,5 @@
-// Package inventory defines the page /inventory of the exporter. The page identifies the GPUs
-// of a node. It contains the strings of the driver and the firmware without changes. The
-// exporter writes the page; the reconciler and other tools read it.
+// Package inventory defines the page /inventory of the exporter, which identifies the GPUs of a node by the unchanged
+// strings of the driver and the firmware. The reconciler and other tools read the page.
 package inventory
 
 import (
@@ -20,8 +19,7 @@ const Path = "/inventory"
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond. In this case GPUs comes from the last
-	// reading.
+	// DriverUp is false while the driver does not respond. GPUs then comes from the last reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`

@@ -29,7 +29,7 @@ func snapshot() *gpu.Snapshot {
 	}
 }
 
-// TestRoundTrip checks that a page does not change when it is encoded and decoded, except for MIG instances.
+// Encoding and decoding must not change a page, except for MIG instances.
 func TestRoundTrip(t *testing.T) {
 	want := inventory.New(snapshot())
 	written := inventory.New(snapshot())
@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothing checks that a node without GPUs has a page, and that it shows whether the driver responds.
+// A node without GPUs must have a page that shows whether the driver responds.
 func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}
@@ -125,8 +125,7 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no response of an exporter crashes the program, and that an accepted page stays the same
-// when it is encoded and decoded again.
+// No response of an exporter may crash the program. Encoding and decoding must not change an accepted page.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(inventory.New(snapshot()))
 	if err != nil {
@@ -154,7 +153,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes the page of a node with 8 GPUs.
 func BenchmarkDecode(b *testing.B) {
 	s := snapshot()
 	for len(s.GPUs) < 8 {
