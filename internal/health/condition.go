@@ -7,8 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Each row of counts contains a metric. If the metric is not 0, there is a finding. Only series with the
-// given label values are used.
+// A metric in counts with a value above 0 is a finding. Only series with the given label values are used.
 var counts = []struct {
 	metric gpu.HealthMetric
 	code   string
@@ -20,7 +19,6 @@ var counts = []struct {
 	{gpu.NVLinkErrors, linkErrors, 0, []string{"replay", "recovery", "recovery_failed"}},
 }
 
-// counted returns the findings from the metrics in counts. The detail contains the value and the first label.
 func counted(r *gpu.Reading) (found []Evidence) {
 	for _, c := range counts {
 		for _, v := range r.Health {
@@ -32,7 +30,7 @@ func counted(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// inactive returns the number of inactive NVLink links of a GPU, or -1 if the GPU reports no links.
+// inactive returns the number of inactive NVLink links, or -1 if the GPU reports no links.
 func inactive(g *gpu.GPU) int {
 	if g.Reading == nil {
 		return -1
@@ -50,8 +48,8 @@ func inactive(g *gpu.GPU) int {
 	return n
 }
 
-// downLinks returns a finding if a GPU has more inactive links than another GPU of the node. The comparison
-// is necessary because the machine may leave links unconnected, and such links are inactive on all GPUs.
+// downLinks compares a GPU with the other GPUs of the node, because the machine may leave links unconnected, and such
+// links are inactive on all GPUs.
 func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
 	n := inactive(g)
 	for i := range s.GPUs {

@@ -1,6 +1,5 @@
-// Package health derives advice from a snapshot. The advice about a GPU or a node is, for example,
-// to reset the GPU or to return the board. The exporter serves the advice on /health.json. The
-// status page and the reconciler use it.
+// Package health derives advice about GPUs and nodes from a snapshot, for example to reset a GPU or to return a board.
+// The exporter serves the advice on /health.json, which the status page and the reconciler use.
 package health
 
 import (
@@ -19,8 +18,7 @@ const Version = 1
 // Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// If there is no reading of a GPU for the time silence, the GPU counts as not responding. If a
-// snapshot is older than silence, it counts as missing.
+// silence is the time after which a GPU without a reading counts as not responding, and an old snapshot as missing.
 const silence = 5 * time.Minute
 
 // Page describes the health of a node. Unknown values are absent.
@@ -30,8 +28,7 @@ type Page struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// Advice is the worst advice for the node. It is the worst of two kinds of advice: the advice in
-	// the evidence about the node itself, and the advice for each GPU.
+	// Advice is the worst advice in Evidence, which contains findings about the node itself, and for the GPUs.
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 	GPUs     []GPU      `json:"gpus"`
@@ -52,8 +49,8 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the kinds of evidence that the GPU cannot report. The kinds are xid and row_remap. If such
-	// evidence is missing, the advice ok is less certain.
+	// NotReported lists the kinds of evidence, xid and row_remap, that the GPU cannot report. Without this evidence,
+	// the advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
@@ -62,10 +59,10 @@ type Evidence struct {
 	Code    string `json:"code"`
 	Advice  Advice `json:"advice"`
 	Meaning string `json:"meaning"`
-	// Detail is the part to which the finding refers, such as a problem with the fabric or a block of the GPU.
+	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since. First and Last are the times of the first and the last event. If
-	// the finding is a condition and not a series of events, Count, Since, First and Last are absent.
+	// Count is the number of events since Since. First and Last are the times of the first and the last event. These
+	// fields are absent for a condition.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
@@ -108,7 +105,6 @@ func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 	return out
 }
 
-// worst returns the worst advice in the findings.
 func worst(findings []Evidence) Advice {
 	v := OK
 	for _, e := range findings {
@@ -117,8 +113,7 @@ func worst(findings []Evidence) Advice {
 	return v
 }
 
-// ofNode returns the findings about the node itself. It does not report a GPU as missing if the GPU
-// was lost in this boot, because there is already a finding about a lost GPU.
+// A GPU that was lost in this boot does not count as missing, because there is already a finding about its loss.
 func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
@@ -141,9 +136,8 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, worst first. The argument silent is set if the GPU was not read although the
-// driver responds and no operator released the GPU. The argument compared contains findings from the comparison with
-// other GPUs. The result includes these findings.
+// ofGPU returns the findings about a GPU, worst first, including the findings in compared. silent is set if the GPU was
+// not read although the driver responds and no operator released the GPU.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {
@@ -155,7 +149,6 @@ func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	return found
 }
 
-// conditions returns findings about the conditions that the GPU reports now.
 func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
 	if !g.Present {
@@ -182,7 +175,6 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 	return found
 }
 
-// readConditions returns findings about the conditions in the last reading.
 func readConditions(r *gpu.Reading) (found []Evidence) {
 	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
 	if rows := r.RowRemap; rows != nil {
@@ -217,7 +209,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// value returns the value of a metric without labels, or nil if the GPU does not report the metric.
+// value returns nil if the GPU does not report the metric.
 func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
 	i := slices.IndexFunc(r.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
 	if i < 0 {
@@ -226,7 +218,6 @@ func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
 	return &r.Health[i].Value
 }
 
-// problemsOf lists the current problems of a fabric.
 func problemsOf(f *gpu.Fabric) string {
 	var list []string
 	for _, p := range f.Problems {
@@ -240,7 +231,7 @@ func problemsOf(f *gpu.Fabric) string {
 	return strings.Join(list, ", ")
 }
 
-// losses returns the finding about the losses of a GPU. If the GPU has returned, it was reset.
+// A GPU that has returned after a loss was reset.
 func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	if present && x.Losses == 0 {
 		return nil
@@ -258,7 +249,6 @@ func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	return []Evidence{e}
 }
 
-// event returns the finding about an XID error.
 func (r Rule) event(x *gpu.DriverEvents) Evidence {
 	first, last := x.First[r.XID], x.Last[r.XID]
 	e := Evidence{
@@ -275,13 +265,11 @@ func (r Rule) event(x *gpu.DriverEvents) Evidence {
 	return e
 }
 
-// condition returns a finding for a code and detail, without times.
 func condition(code, detail string) Evidence {
 	r := rule(code)
 	return Evidence{Code: code, Advice: r.Advice, Meaning: r.Meaning, Detail: detail}
 }
 
-// rule returns the rule for a code.
 func rule(code string) *Rule {
 	return &Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Code == code })]
 }
@@ -290,7 +278,7 @@ func xid(code uint64, first, again Advice, meaning string) Rule {
 	return Rule{Code: fmt.Sprintf("xid_%d", code), XID: code, Advice: first, Again: again, Meaning: meaning, Source: catalogue, Alert: alertXID}
 }
 
-// moment returns a time in UTC, or nil if the time is unknown.
+// moment returns nil if the time is unknown.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -37,10 +37,9 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains, for each XID error with advice, the immediate action in NVIDIA's XID catalogue. The advice
-// for all other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The
-// workflows for NVLink errors need values of registers, and the action for XID 154 needs a text. Both are only in
-// the kernel log.
+// catalogue contains the immediate action in NVIDIA's XID catalogue for each XID error with advice. The advice for all
+// other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The workflows for NVLink
+// errors need values of registers, and the action for XID 154 needs a text. Both are only in the kernel log.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -48,8 +47,8 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs compares the advice about each XID error with NVIDIA's catalogue: before a reset, after a reset, and
-// after the error has recurred.
+// TestXIDs compares the advice with NVIDIA's catalogue: before a reset, after a reset, and after the error has
+// recurred.
 func TestXIDs(t *testing.T) {
 	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
@@ -182,9 +181,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestClocks checks the comparison of clocks between the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7
-// GHz, and four fifths of it are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four fifths of it are
-// exactly 1.44 GHz.
+// The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of it are 1.36 GHz. The median of 1.44, 1.8 and
+// 2.0 GHz is 1.8 GHz, and four fifths of it are exactly 1.44 GHz.
 func TestClocks(t *testing.T) {
 	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
 	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}
@@ -251,7 +249,7 @@ func TestGolden(t *testing.T) {
 	golden.Check(t, "health.json", append(page, '\n'))
 }
 
-// TestWorse checks that Worse orders all values of Advice, and that an unknown value is the worst.
+// An unknown value must count as the worst.
 func TestWorse(t *testing.T) {
 	order := []health.Advice{"ok", "watch", "reset", "return", "explode"}
 	for i, a := range order {
@@ -263,7 +261,6 @@ func TestWorse(t *testing.T) {
 	}
 }
 
-// TestRules checks that codes are unique, and that each rule has advice and a source.
 func TestRules(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, r := range health.Rules {
@@ -274,7 +271,6 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// reports adds a health value to the reading of a GPU.
 func reports(g *gpu.GPU, m gpu.HealthMetric, value float64, labels ...string) {
 	g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: m, Labels: labels, Value: value})
 }

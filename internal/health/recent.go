@@ -14,7 +14,6 @@ const (
 	minClock    = 0.8 // minimum clock as a fraction of the median
 )
 
-// recent returns the findings about the last ten minutes of a GPU.
 func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	if g.Recent == nil || !g.Present {
 		return nil
@@ -30,9 +29,8 @@ func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	return found
 }
 
-// medianClock returns the median clock of the busy GPUs that have the same model and the same holder as g. It returns
-// 0 if there are no such GPUs. It does not use the GPUs of other holders, because the clocks of these GPUs depend on
-// other work.
+// medianClock returns the median clock of the busy GPUs that have the same model and the same holder as g, or 0. GPUs
+// of other holders are not used, because their clocks depend on other work.
 func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	var clocks []float64
 	for i := range s.GPUs {
@@ -49,7 +47,6 @@ func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	return (clocks[(n-1)/2] + clocks[n/2]) / 2
 }
 
-// shareHolder reports whether the same pod or unit holds both GPUs.
 func shareHolder(a, b *gpu.GPU) bool {
 	return slices.ContainsFunc(a.Holders, func(h gpu.Holder) bool {
 		return slices.ContainsFunc(b.Holders, func(other gpu.Holder) bool { return h.Group() == other.Group() })

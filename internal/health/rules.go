@@ -15,8 +15,7 @@ const (
 
 var order = []Advice{OK, Watch, Reset, Return}
 
-// Worse returns the worse of two values. A newer exporter may return an unknown value. An unknown
-// value counts as the worst value.
+// Worse returns the worse of two values. An unknown value, for example from a newer exporter, counts as the worst.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -30,8 +29,8 @@ type Rule struct {
 	// Code identifies the finding. The code of an XID error is xid_<number>.
 	Code string
 	XID  uint64 // number of the XID error, or 0 for other findings
-	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a
-	// reset. It is empty if it would be equal to Advice.
+	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a reset; empty means
+	// the same advice.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source
@@ -80,8 +79,7 @@ const (
 	alertNotCompleted = "GPULedgerFabricNotCompleted"
 )
 
-// Rules contains a row for each finding. The alerts and the runbooks for XID errors use the same
-// codes.
+// Rules contains a row for each finding. The alerts and the runbooks for XID errors use the same codes.
 var Rules = []Rule{
 	xid(46, Reset, Return, "the GPU stopped processing"),
 	xid(48, Reset, Return, "uncorrectable memory error"),
