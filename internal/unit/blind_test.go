@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TestBlind checks an exporter that for some time sees only its own process. During this time, jobs must keep their
-// GPUs, even after polls and without a process on the GPU. If a job ends during this time, the mapper must detect
-// the end when it sees processes again. The prologs' files are old, so the mapper uses them only for jobs with a
-// process.
+// TestBlind checks that jobs keep their GPUs while the exporter sees only its own process, even after polls and without
+// a process on the GPU, and that the end of a job is detected afterwards. The prologs' files are old, so the mapper
+// uses them only for jobs with a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

@@ -165,8 +165,7 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the given segments is a system service. This is the case if the segments
-// include system.slice, or if all segments are slices other than machine.slice. The caller has already excluded
+// isSystem reports whether a service below the given segments is a system service. The caller has already excluded
 // slices of users. The segment .. does not count as a slice: in a private cgroup namespace, it may be a slice of a
 // user.
 func isSystem(above []string) bool {

@@ -110,8 +110,7 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 	return c, err
 }
 
-// readParented reads the files about a container of an unknown engine. If no engine lists the container,
-// readParented returns no error.
+// If no engine lists the container, readParented returns no error.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +153,7 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	return ids
 }
 
-// readContainers reads the files about containers. If there is no file about a container, its id becomes its name.
-// This is the case, for example, for a container of another engine.
+// If there is no file about a container, for example because it belongs to another engine, its id becomes its name.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

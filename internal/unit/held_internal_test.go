@@ -175,8 +175,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestBadPrologFiles checks invalid files. An invalid file must be reported, no jobs may be read from it, and the other
-// files must still be read.
+// TestBadPrologFiles checks that an invalid file is reported and not used, and that the other files are still read.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string

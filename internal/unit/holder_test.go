@@ -56,8 +56,8 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks units of a manager that is not in --units. These units must not hold a GPU, and their
-// files must not count as outdated.
+// TestHoldersDisabled checks that units of a manager that is not in --units hold no GPU, and that their files do not
+// count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -92,8 +92,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks a manager that is defined by a file. It finds the users of its units in the cgroup path.
-// Root, or a string that is not a uid, must not be accepted as a user.
+// TestUserInPath checks that a manager that is defined by a file finds the users of its units in the cgroup path, but
+// accepts neither root nor a string that is not a uid.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

@@ -39,8 +39,8 @@ type Manager struct {
 // BuiltIn is the value of File for the managers that are built into this program.
 const BuiltIn = "built in"
 
-// last contains the managers without patterns. These managers have the lowest precedence. The parser finds
-// their units by the names of slices.
+// last contains the managers with the lowest precedence. They have no patterns, because the parser finds their units by
+// the names of slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},

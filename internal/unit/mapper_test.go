@@ -144,8 +144,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks a job whose cgroup contains only a SLUID. The mapper must find the job's id in the title of its
-// daemon, at the first request and without a poll.
+// TestSLUID checks that the id of a job whose cgroup contains only a SLUID is found in the title of its daemon, at the
+// first request and without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")
@@ -181,8 +181,7 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks a job that was requeued and has another SLUID. The job must stay the same unit, and must hold
-// its GPU only while it runs.
+// TestRequeue checks that a requeued job with another SLUID stays the same unit, and holds its GPU only while it runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -223,8 +222,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks a job inside a pod. The owner of its processes must be the pod, with the job as additional
-// information. The pod must hold the GPU, not the job.
+// TestJobInPod checks that the owner of a job's processes inside a pod is the pod, with the job as additional
+// information, and that the pod holds the GPU.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -254,8 +253,8 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks the names of containers. The id must be used as the name if the engine's files contain no name,
-// or if the name cannot be shown on a page.
+// TestContainers checks that a container's id is used as its name if the engine's files contain no name, or if the name
+// cannot be shown on a page.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -285,8 +284,7 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks two containers with the same name from different engines. Each container must be shown with
-// its own image.
+// TestEqualNames checks that two containers with the same name from different engines are shown with their own images.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)
@@ -425,8 +423,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks a mapper while the allocations of pods are unknown. The mapper must still add the
-// allocations of units. If the live pods are known, the mapper must add the live units to the live pods.
+// TestUnitsOfSilentKubelet checks that, while the allocations of pods are unknown, the mapper still adds the
+// allocations of units and, if the live pods are known, the live units.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, but the numbers of their device nodes run from 7
-// to 0.
+// eightGPUs returns GPUs that the driver numbers from 0 to 7, and whose device nodes have the numbers 7 to 0.
 func eightGPUs() (devices []gpu.Device) {
 	for i := range 8 {
 		devices = append(devices, gpu.Device{UUID: fmt.Sprint("GPU-", i), Vendor: "NVIDIA", Index: i, DeviceNode: fmt.Sprint("nvidia", 7-i)})

@@ -99,7 +99,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks a manager with a trusted user. It must find units below the systemd instance of this user, but
+// TestTrustedUser checks that a manager with a trusted user finds units below the systemd instance of this user, but
 // not below those of other users.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")

@@ -165,8 +165,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks a job that runs twice. Only the file of the second run must describe the second run. When the
-// mapper drops the job, it must also drop the description.
+// TestRequeued checks that only the file of the second run describes a job that runs twice, and that the mapper drops
+// the description together with the job.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestRootlessFiles checks the file <dir>/<uid>. If its content is valid, the user's container must get a name.
-// Otherwise, the container must get no name.
+// TestRootlessFiles checks that a user's container gets a name only if the content of the file <dir>/<uid> is valid.
 func TestRootlessFiles(t *testing.T) {
 	const id, foreign = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 	own, other := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Geteuid()+1)

@@ -125,7 +125,7 @@ func TestRootlessNamesStay(t *testing.T) {
 }
 
 // TestRootlessWithoutNames checks units without names, because the directory does not exist or pages contain no data
-// about users. It also checks the reason for a missing name.
+// about users.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
 		"podman/aaaaaaaaaaaa@1001": func(c *unit.Config) { c.RootlessDir = "" },
