@@ -16,9 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// TestDetails checks the series of --collector.health.details. At the first tick, it compares them with the file from
-// which the fake driver reads its values, and checks the number of series per GPU. After half a minute, it compares
-// them with a golden file.
+// TestDetails compares the series of --collector.health.details with the file from which the fake driver reads its
+// values and, after half a minute, with a golden file.
 func TestDetails(t *testing.T) {
 	for scenario, series := range map[string]int{"dgx-h100": 26, "gb200": 28, "mig-a100": 19} {
 		t.Run(scenario, func(t *testing.T) {

@@ -51,8 +51,8 @@ func (b *bench) explained() {
 	}
 }
 
-// TestExplain checks the output of the command explain for owners on a shared GPU and on a MIG instance. The sums in
-// the output must equal the charges on the pages.
+// TestExplain checks that the sums in the output of gpuledger explain equal the charges on the pages, for owners on a
+// shared GPU and on a MIG instance.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{
 		{"timeslice", "0", "team-a/tuner"},

@@ -63,8 +63,7 @@ type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while the exporter has no file of the driver open. If only a GPU is released, Done
-	// is set while the exporter has no file of this GPU open.
+	// Done is set while the exporter has no file of the driver open or, if only a GPU is released, no file of this GPU.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }

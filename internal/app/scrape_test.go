@@ -24,7 +24,7 @@ import (
 )
 
 // TestScrapesCallNoDriver requests each page. According to the driver's call log, these requests must not call the
-// driver. The fields on /gpu/metrics come from NVML, including fields that need profiling.
+// driver.
 func TestScrapesCallNoDriver(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
