@@ -25,8 +25,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns n intervals of one second each until now. The number of replicas that the first owner holds
-// changes in each interval. The pattern repeats after the given number of intervals.
+// seconds returns n intervals of one second. The number of replicas that the first owner holds changes in each
+// interval, and repeats after holdings intervals.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
