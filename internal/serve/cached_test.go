@@ -29,8 +29,8 @@ func (g *gathered) Gather() ([]*dto.MetricFamily, func(), error) {
 	}}, func() {}, nil
 }
 
-// TestCached checks that a page is rendered once for each revision and encoding. When an earlier revision returns, the
-// page must be rendered again.
+// TestCached checks that a page is rendered once for each revision and encoding, and again when an earlier revision
+// returns.
 func TestCached(t *testing.T) {
 	page, revision := new(gathered), uint64(0)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return revision })

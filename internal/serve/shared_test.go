@@ -43,8 +43,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests share a response if they accept the same encoding and arrive while it is rendered.
-// Later requests must get a new response.
+// TestShared checks that requests that arrive while a response is rendered share it if they accept the same encoding,
+// and that later requests get a new response.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}
