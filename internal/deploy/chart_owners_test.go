@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartOwners checks the role for the kinds in reconciler.owners. It must allow only the verb get, and must be part
-// of the aggregated role for owners. Invalid forms of the value must be rejected.
+// TestChartOwners checks that the role for the kinds in reconciler.owners allows only the verb get and is part of the
+// aggregated role for owners, and that invalid values are rejected.
 func TestChartOwners(t *testing.T) {
 	rendered, err := template(t, valuesOf("standalone"), `--set-json=reconciler.owners=[{"group": "example.com", "resources": ["trainings", "sweeps"]}]`)
 	check(t, err)

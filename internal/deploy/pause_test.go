@@ -19,7 +19,7 @@ const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
 
 // TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator pauses the
-// driver's clients, and that it runs on all other nodes. The test tries each label that selects a node.
+// driver's clients, and that it runs on all other nodes.
 func TestPausedNodes(t *testing.T) {
 	checked := 0
 	rendered(t, func(t *testing.T, w *workload) {
