@@ -255,8 +255,7 @@ func (o *Choice) Values() (all []string) {
 	return all
 }
 
-// named reports whether the overlay can be used unchanged. It can be used unchanged if it has no
-// sidecar, or if it names the cluster's device plugin.
+// named reports whether the overlay can be used unchanged: it has no sidecar, or it names the cluster's device plugin.
 func (o *Choice) named() bool {
 	return !o.sidecar || o.plugin != nil && sidecars[o.Overlay] == o.plugin.set.Metadata.full()
 }

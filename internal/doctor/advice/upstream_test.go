@@ -117,8 +117,8 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// TestNamed checks the program's table of DaemonSets. For each overlay with a policy, it must contain the DaemonSet in
-// the reconciler's argument.
+// TestNamed checks that the program's table contains, for each overlay with a policy, the DaemonSet in the reconciler's
+// argument.
 func TestNamed(t *testing.T) {
 	exporters := regexp.MustCompile(`name: EXPORTERS\n\s+value: (\S+)`)
 	got := make(map[string]string)
