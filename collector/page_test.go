@@ -95,8 +95,8 @@ func value(m *dto.Metric, label string) string {
 	return ""
 }
 
-// TestCollisions checks two entries with the same labels. The page must contain all series of the first entry, and none
-// of the second.
+// TestCollisions checks that, of two entries with the same labels, the page contains all series of the first entry and
+// none of the second.
 func TestCollisions(t *testing.T) {
 	families := byName(gather(t, hostile(), everything))
 	tests := []struct {
@@ -126,8 +126,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// FuzzPage renders a page from a snapshot with random strings and numbers. The page must be valid, and a parser must
-// return the gathered labels.
+// FuzzPage checks that the page of a snapshot with random strings and numbers is valid, and that a parser returns the
+// gathered labels.
 func FuzzPage(f *testing.F) {
 	f.Add("a", "b", "c", uint32(1), int64(1), 0.5)
 	f.Add("", "", "", uint32(0), int64(-1), math.NaN())

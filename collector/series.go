@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// series is a time series with its value. There are thousands of series. To save memory,
-// neighbouring series share the parts that are equal.
+// There are thousands of series, so neighbouring series share the parts that are equal.
 type series struct {
 	dto.Metric
 	labels *labelSet
