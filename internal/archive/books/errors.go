@@ -17,6 +17,7 @@ type Summing interface {
 	Faults(ctx context.Context, of Query) (*Faults, error)
 }
 
+// Faults is the result of [Summing.Faults].
 type Faults struct {
 	// Places contains every GPU and place with a fault. It may contain some without a fault.
 	Places []Fault

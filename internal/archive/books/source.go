@@ -56,6 +56,7 @@ type Statement struct {
 	Bounded   bool
 }
 
+// Row is a GPU in one hour or, if the query sets Places, in consecutive hours.
 type Row struct {
 	table.GPU
 	// LastHour is the last hour of a row that covers consecutive hours. It is zero for a row about one hour.
@@ -64,6 +65,7 @@ type Row struct {
 	Refused fold.BoardErrors
 }
 
+// Refusals returns the refused boards with the cluster and the hour of the row.
 func (r *Row) Refusals() (all []Refusal) {
 	for _, board := range r.Refused {
 		all = append(all, Refusal{r.Cluster, r.Hour, board})

@@ -184,6 +184,7 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 	add("created_timestamp_seconds", constant(s.at(node, first)-500))
 }
 
+// Store returns all samples of the fleet.
 func (s Steady) Store() *Store {
 	all := NewStore()
 	s.each(&query{}, s.Start, s.End, func(labels fold.Labels, samples []fold.Sample) { all.add(labels, samples...) })
