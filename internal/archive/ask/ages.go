@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// ageColumns contains columns for boards by age.
 var ageColumns = columns[*aged]{
 	{"model", "MODEL", print.Text, func(a *aged) any { return a.model }},
 	{"age_months", "AGE IN MONTHS", print.Count, func(a *aged) any { return int64(a.months) }},
@@ -22,25 +21,24 @@ var ageColumns = columns[*aged]{
 	{"failures_per_board_year", "PER BOARD YEAR", print.Number, (*aged).rate},
 }
 
-// ageStep is the number of months of age that one row covers.
+// ageStep is the number of months of age in one row.
 const ageStep = 3
 
 // year is the mean length of a year.
 const year = 8766 * time.Hour
 
-// modelAge identifies boards of one model and one age in months.
 type modelAge struct {
 	model  string
 	months int
 }
 
-// aged holds the counts for the boards of one model at one age. It counts the boards that have this age at the end of
-// the selected time, the time that boards spent at this age, and the failures at this age.
+// aged counts the boards of one model and age. boards contains the boards that have this age at the end of the selected
+// time. time is the total time that boards spent at this age.
 type aged struct {
 	modelAge
 	boards   map[string]bool
 	time     time.Duration
-	failures map[string]map[string]bool // board and time of each failure, by event
+	failures map[string]map[string]bool // board and time of each failure, by cause (lost or replaced)
 }
 
 type agedBoards map[modelAge]*aged
@@ -53,7 +51,7 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// add adds the stays of boards. begin contains the start of each board's age.
+// add adds the stays of boards. begin contains the time from which the age of each board counts.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	counted := make(map[string]time.Time) // counts boards with several GPUs once
 	for _, s := range all {
@@ -76,7 +74,6 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	}
 }
 
-// years returns the total time that boards spent at this age, in years.
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
 // rate returns the number of failures per board and year, or nil if no board had this age.
@@ -87,7 +84,7 @@ func (a *aged) rate() any {
 	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
-// ages returns how many boards of each age are lost or replaced per year.
+// ages returns the number of failures per year for boards of each age.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
@@ -118,8 +115,9 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the start of each board's age: the date of purchase or, if that date is unknown, the first hour of the
-// board. unknown counts the boards without a purchase date. invalid counts the boards with an invalid date.
+// begins returns the time from which the age of each board counts: the date of purchase or, if that date is unknown,
+// the first hour of the board. unknown counts the boards without a purchase date. invalid counts the boards with an
+// invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {
@@ -141,7 +139,6 @@ func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, inv
 	return begin, unknown, invalid
 }
 
-// monthsBetween returns the number of complete months.
 func monthsBetween(from, to time.Time) int {
 	months := (to.Year()-from.Year())*12 + int(to.Month()-from.Month())
 	if from.AddDate(0, months, 0).After(to) {

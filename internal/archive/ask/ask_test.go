@@ -24,12 +24,11 @@ import (
 
 var check = fatal.If
 
-// october is the month of the books.
 var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// books files two days of two boards. Two pods of different teams share board 1. Board 2 is idle.
+// books writes an archive with two days of two boards. Two pods of different teams share board 1. Board 2 is idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
 	return bookstest.File(t, "csv", hourly(48, func(_ int, h *table.Hour) {
@@ -58,7 +57,6 @@ type result struct {
 	out, err string
 }
 
-// has checks the exit status, and that the output contains the given strings.
 func (r result) has(status int, texts ...string) {
 	r.t.Helper()
 	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.out+r.err, text) })
@@ -67,7 +65,6 @@ func (r result) has(status int, texts ...string) {
 	}
 }
 
-// lacks checks that the output contains none of the given strings.
 func (r result) lacks(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
@@ -77,7 +74,7 @@ func (r result) lacks(texts ...string) {
 	}
 }
 
-// prints checks the exit status and the whole output except for errors.
+// prints checks the exit status and the whole standard output.
 func (r result) prints(status int, want string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != status {
@@ -85,7 +82,6 @@ func (r result) prints(status int, want string) {
 	}
 }
 
-// records returns the rows of a CSV answer by the names of the columns.
 func (r result) records() (rows []map[string]string) {
 	r.t.Helper()
 	lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
@@ -100,7 +96,7 @@ func (r result) records() (rows []map[string]string) {
 	return rows
 }
 
-// columns returns the given columns of each row of a CSV answer.
+// columns returns the given columns of each row of a CSV answer, joined by commas.
 func (r result) columns(names ...string) (rows []string) {
 	r.t.Helper()
 	for _, record := range r.records() {
@@ -113,7 +109,6 @@ func (r result) columns(names ...string) (rows []string) {
 	return rows
 }
 
-// lists checks the given columns of each row of a CSV answer.
 func (r result) lists(columns []string, want ...string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.columns(columns...)); diff != "" {
@@ -121,7 +116,6 @@ func (r result) lists(columns []string, want ...string) {
 	}
 }
 
-// rows returns the rows of a JSON answer.
 func (r result) rows() []map[string]any {
 	r.t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -136,7 +130,7 @@ func run(t *testing.T, args ...string) result {
 	return runAt(t, october.AddDate(0, 1, 2), "", args...)
 }
 
-// runAt answers a question at the given simulated time, with the given standard input.
+// runAt runs a command at the given simulated time, with the given standard input.
 func runAt(t *testing.T, now time.Time, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -154,8 +148,8 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the previous month shows a notice while samples of its last hour may still
-// be missing.
+// TestMonthEnds checks that a statement of the previous month shows a notice until five minutes after the month,
+// because samples of the last hour may still be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
 	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, so the statement ends at 2026-10-31 23:00\n"
@@ -169,7 +163,7 @@ func TestMonthEnds(t *testing.T) {
 	}
 }
 
-// TestStatement checks the amounts, costs and carbon of a statement, and the notice about an incomplete month.
+// TestStatement checks the energy, times, costs and carbon of a statement, and the notice about an incomplete month.
 func TestStatement(t *testing.T) {
 	folder := books(t)
 	carbon := file(t, "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -191,7 +185,7 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 }
 
 // TestIdleTotal checks that the total idle time is the sum of the groups' idle times. Two pods that share a GPU are
-// each charged half of its GPU time, but both can work all the time. Their work must not hide the idle time of
+// each charged half of its GPU time, but both can work all the time. Their work must not reduce the idle time of
 // another team.
 func TestIdleTotal(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october}
@@ -216,7 +210,7 @@ TOTAL  0.000     1.00            2.00       2.00
 	r.prints(0, want)
 }
 
-// TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
+// TestUnits checks a Slurm job that shares a board with a pod.
 func TestUnits(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
@@ -252,7 +246,7 @@ TOTAL           1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 		has(0, `"{""manager"":""slurm"",""team"":""physics"",""unit"":""4711"",""user"":""alice""}"`, ",slurm/4711,slurm/4711,")
 }
 
-// TestIdle checks the energy and the cost of GPUs that are held without work.
+// TestIdle checks the energy and the cost of GPUs that are allocated but do no work.
 func TestIdle(t *testing.T) {
 	r := run(t, "idle", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+file(t, prices))
 	want := `NAMESPACE  IDLE KWH  OF ITS ENERGY  IDLE GPU HOURS  GPU HOURS  COST EUR
@@ -263,7 +257,7 @@ TOTAL      4.800     25.0 %         24.00           48.00      49.20
 	r.prints(0, want)
 }
 
-// TestUnknown checks the exit status and the error line for names that are not in the books.
+// TestUnknown checks the exit status and the error for names that the archive does not contain.
 func TestUnknown(t *testing.T) {
 	folder := books(t)
 	assets := file(t, "Name,Serial number,Asset tag,cf_warranty_end\nboard,1653924023102,AT-7,2029-01-01\n")
@@ -302,7 +296,6 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestConfig checks the precedence of flags, environment variables and the configuration file.
 func TestConfig(t *testing.T) {
 	folder := books(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
@@ -316,7 +309,7 @@ func TestConfig(t *testing.T) {
 	run(t, append(question, "--config="+config)...).has(2, `unknown name "book"`)
 }
 
-// Rules of FOCUS for the columns in the answer: mandatory columns, allowed values and formats.
+// These are rules of FOCUS for the columns in the answer: mandatory columns, allowed values and formats.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -331,7 +324,6 @@ var (
 	}
 )
 
-// TestReport checks that a page contains all data about a board.
 func TestReport(t *testing.T) {
 	folder := books(t)
 	for format, parts := range map[string][]string{
@@ -342,8 +334,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags that select the store may
-// be in docs/flags.md instead, because gpuledger-archive has them too.
+// TestDocumented checks that docs/ask.md contains every command, column and flag. docs/flags.md may contain the flags
+// of the store instead, because gpuledger-archive has the same flags.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// capacityColumns contains columns for GPUs by state. Times are in GPU hours.
+// Times are in GPU hours.
 var capacityColumns = columns[capacityRow]{
 	{"line", "", print.Text, func(r capacityRow) any { return r.line }},
 	{"time", "FROM", print.Time, func(r capacityRow) any { return r.at }},
@@ -26,7 +26,6 @@ var capacityColumns = columns[capacityRow]{
 	{"pending_ms", "PENDING", print.Span, func(r capacityRow) any { return number(r.pending) }},
 }
 
-// capacityDays is the default period in days.
 const capacityDays = 30 * day
 
 // partModel identifies a model in a part of the selected time. Each day is a part, and the last hour is one more part.
@@ -35,17 +34,16 @@ type partModel struct {
 	model string
 }
 
-// states contains the GPU hours of a model by state, in ms.
+// states contains the GPU time of a model in each state, in ms.
 type states struct {
 	gpus                                   map[string]bool // by UUID
 	present, allocated, idle, silent, lost int64
 }
 
-// capacityRow is the row of a model, or of the total, in a part of the selected time.
 type capacityRow struct {
 	line, model string
 	at          time.Time
-	hours       int64 // filed hours
+	hours       int64 // hours with data
 	*states
 	pending *int64 // set only for the total, because pods do not request a model
 }
@@ -55,15 +53,14 @@ type nodeHour struct {
 	hour          time.Time
 }
 
-// capacity adds up the GPU hours by state.
 type capacity struct {
 	of      books.Query
-	filed   map[string][]time.Time           // filed hours by cluster
-	hours   map[time.Time]map[time.Time]bool // filed hours by part
+	filed   map[string][]time.Time           // hours with data, by cluster
+	hours   map[time.Time]map[time.Time]bool // hours with data, by part
 	seen    map[nodeHour]bool                // nodes with a present GPU
-	last    time.Time                        // the last filed hour
+	last    time.Time                        // the last hour with data
 	all     map[partModel]*states
-	pending map[time.Time]int64 // demand by part; nil if the store has no data about demand
+	pending map[time.Time]int64 // GPU time of pending pods in ms, by part; nil if unknown
 }
 
 // capacity counts the GPUs of each model that are allocated, free, silent and lost, on each day and in the last hour.
@@ -101,7 +98,6 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// unknownDemand explains why the demand is unknown.
 func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
@@ -109,7 +105,7 @@ func unknownDemand(source books.Source) string {
 	return "an archive contains no pending GPU hours: set --store.url to a store with the rule " + books.PendingRule
 }
 
-// read reads the charges, the stays of GPUs and the demand. It returns the hours of the charges.
+// read also returns the hours that the charges cover.
 func (c *capacity) read(ctx context.Context, source *reader) ([]books.Hour, error) {
 	c.of.By = []string{"hour", "model", "reason"}
 	st, err := source.Statement(ctx, c.of)
@@ -143,7 +139,6 @@ func (c *capacity) read(ctx context.Context, source *reader) ([]books.Hour, erro
 	return st.Hours, c.demand(ctx, source.Source)
 }
 
-// readLast reads the charges of the last hour.
 func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	now := c.of
 	now.From, now.Until, now.Parts = c.last, c.last.Add(time.Hour), nil
@@ -158,8 +153,7 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. start is the start of a day. For the last hour, start is the end of
-// the selected time.
+// start is the start of a day. For the last hour, start is the end of the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -168,7 +162,6 @@ func (c *capacity) states(start time.Time, model string) *states {
 	return c.all[key]
 }
 
-// charge adds the GPU time of pods and units.
 func (c *capacity) charge(start time.Time, charge table.Charge) {
 	if charge.Reason != "" {
 		return
@@ -178,8 +171,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add with the states of the GPU's model, for each filed hour in a period and each part that contains this
-// hour.
+// each calls add for each hour with data in a period and for each part that contains this hour. It passes the states of
+// the GPU's model.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -199,7 +192,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the part for the day of an hour. If it is the last hour, parts also returns the part for the last hour.
+// parts returns the part for the day of an hour. For the last hour, it also returns the part for the last hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -210,7 +203,6 @@ func (c *capacity) parts(hour time.Time) []time.Time {
 
 const hourLength = int64(time.Hour / time.Millisecond)
 
-// countPresent adds the hours in which GPUs were present.
 func (c *capacity) countPresent(all []*Stay) {
 	for _, s := range all {
 		until := s.LastHour.Add(time.Hour)
@@ -225,8 +217,8 @@ func (c *capacity) countPresent(all []*Stay) {
 }
 
 // countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped,
-// and silent otherwise. A GPU stops being missing when it is scraped in any place, or when another board is scraped in
-// its old place.
+// and silent otherwise. It is no longer missing when it is scraped again, or when another board is scraped at its old
+// PCI address.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {
@@ -248,7 +240,6 @@ func (c *capacity) countMissing(all []*Stay) {
 	}
 }
 
-// demand adds the GPU hours during which pods were pending.
 func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	store, ok := source.(books.Demand)
 	if !ok {
@@ -264,7 +255,7 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	})
 }
 
-// rows returns the rows for the models and for the total, for each day and then for the last hour.
+// rows returns the rows of each day and then of the last hour. Each part has a row for each model and for the total.
 func (c *capacity) rows() (rows []capacityRow) {
 	parts := make(map[time.Time][]string) // models in each part
 	for key := range c.all {
@@ -296,7 +287,6 @@ func (s *states) add(other *states) {
 	s.lost += other.lost
 }
 
-// row returns the row for a model or for the total in a part.
 func (c *capacity) row(line string, start time.Time, model string, s *states) capacityRow {
 	at := start
 	if start.Equal(c.of.Until) {

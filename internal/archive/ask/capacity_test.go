@@ -17,7 +17,6 @@ import (
 
 const hourMS = 3_600_000
 
-// present returns a GPU that was present in an hour.
 func present(start time.Time, node, uuid, address, model string) table.GPU {
 	return table.GPU{
 		Node: node, UUID: uuid, Serial: "S" + strings.TrimPrefix(uuid, "GPU-"), PCIBusID: address, Model: model, SystemUUID: "of-" + node,
@@ -25,7 +24,6 @@ func present(start time.Time, node, uuid, address, model string) table.GPU {
 	}
 }
 
-// keyed returns the rows of a JSON answer, keyed by some columns.
 func (r result) keyed(key ...string) map[string]map[string]any {
 	r.t.Helper()
 	all := make(map[string]map[string]any)
@@ -40,9 +38,8 @@ func (r result) keyed(key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity draws a state for each GPU and hour. It compares the answers about each day and about the last hour
-// with the drawn states. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly
-// allocated.
+// TestCapacity draws a random state for each GPU and hour, and compares it with the answers about each day and about
+// the last hour. A node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -109,8 +106,8 @@ func TestCapacity(t *testing.T) {
 	run(t, "capacity", "--month=2026-10", "--books="+folder).has(0, "2026-10-03 17:00  1")
 }
 
-// TestCapacityReplaced checks that a lost board counts as lost until another board is in its place, and that a moved
-// board counts only in its new place.
+// TestCapacityReplaced checks that a lost board counts as lost until another board is at its PCI address, and that a
+// moved board counts only in its new node.
 func TestCapacityReplaced(t *testing.T) {
 	hours := hourly(6, func(n int, h *table.Hour) {
 		add := func(node, uuid, address string) {
@@ -139,8 +136,8 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store that contains the rule. An archive and a store without the
-// rule report that the hours are unknown, and name a source for these hours.
+// TestPending checks the GPU hours of pending pods in a store that contains the recording rule. Other sources must
+// report that the hours are unknown, and name a source for these hours.
 func TestPending(t *testing.T) {
 	record := func() *foldtest.Store {
 		return boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })

@@ -11,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// chained adds the flags for the check of a chain.
 func chained(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.Chain, "chain", false, "compare all rows, or the rows in --month or from --from to --to, with the chain of filed hours")
 	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys of the chain in PEM, oldest first")
@@ -20,8 +19,8 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }
 
-// chainReport is the result of checking the chain of a cluster. source names the part of the books that contains the
-// chain, such as a file format.
+// chainReport is the result of checking the hash chain of a cluster. source names the database or the file format that
+// contains the chain.
 type chainReport struct {
 	chain.Report
 	source string
@@ -75,7 +74,6 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// check returns the chain check that the flags describe.
 func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, err error) {
 	if !q.Month.IsZero() || !q.From.IsZero() || !q.To.IsZero() || q.since {
 		of, _ := q.billed()

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// chainedBooks returns a folder with two hours and a signed chain, and a folder with the keys and the checkpoints.
+// chainedBooks returns an archive of two hours with a signed hash chain, and a folder with the keys and the
+// checkpoints.
 func chainedBooks(t *testing.T) (folder, keys string) {
 	t.Helper()
 	folder, keys = t.TempDir(), t.TempDir()
@@ -31,7 +32,7 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 	return folder, keys
 }
 
-// TestVerifyChain checks the answers about chains that are complete, changed or truncated.
+// TestVerifyChain checks chains that are complete, changed or truncated.
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}

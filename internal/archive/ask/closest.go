@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// maxClosest is the number of names that are suggested.
 	maxClosest = 3
-	// maxDistance is the maximum number of edits that a suggested name may need.
+	// maxDistance is the maximum distance of a suggested name.
 	maxDistance = 3
 )
 

@@ -26,7 +26,6 @@ func (c columns[R]) answer(rows ...R) (a print.Answer) {
 	return a
 }
 
-// row returns the values of a row.
 func (c columns[R]) row(r R) []any {
 	row := make([]any, len(c))
 	for i, column := range c {
@@ -35,12 +34,11 @@ func (c columns[R]) row(r R) []any {
 	return row
 }
 
-// contains reports whether a column has the given name.
 func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within makes columns of a part usable for rows that contain this part. The function part returns the part.
+// within converts columns for values of type Part to columns for rows that contain such a value.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

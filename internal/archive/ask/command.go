@@ -1,4 +1,4 @@
-// Package ask answers questions about boards, pods and teams from the books.
+// Package ask answers questions about boards, pods and teams from an archive or a store.
 package ask
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// command describes a question on the command line.
+// command is a subcommand that answers a question.
 type command struct {
 	name, argument, help string
 	optional             bool  // the argument may be omitted
-	several              bool  // the question accepts several arguments
-	details              bool  // the question cannot be answered for pruned hours
-	samples              bool  // rules cannot answer the question
-	reach                reach // smallest scope that allows the question
+	several              bool  // the command accepts several arguments
+	details              bool  // the command needs rows that pruned hours do not have
+	samples              bool  // results of recording rules are not sufficient
+	reach                reach // smallest scope that allows the command
 	since                time.Duration
-	excluded             [][2]string // pairs of time flags that exclude each other only in this question
+	excluded             [][2]string // pairs of time flags that exclude each other only in this command
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	pages                func(*question, context.Context) ([]print.Page, error) // used instead of answer
-	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; reads no books
+	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; reads no archive
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -126,13 +126,11 @@ func Flags() map[string]*flag.FlagSet {
 	return all
 }
 
-// completion is the command that writes the completion script for a shell.
 const completion = "completion"
 
-// filing contains the commands that are not questions.
+// filing contains the commands of gpuledger-archive that are not questions.
 var filing = []string{"accept", "doctor", "once", "prune", "rename-cluster", "run", "schema", "serve"}
 
-// names returns the names of all commands.
 func names() []string {
 	all := append(slices.Clone(filing), completion)
 	for _, c := range commands() {
@@ -142,8 +140,7 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether Run runs a command. It returns true for questions, for completion and for
-// unknown commands.
+// Answers reports whether Run runs a command. It returns true for questions, for completion and for unknown commands.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {
@@ -155,15 +152,15 @@ func find(name string) *command {
 	return nil
 }
 
-// The program exits with one of these statuses.
+// These are the exit statuses.
 const (
 	ok      = 0
 	failed  = 1
 	invalid = 2
 )
 
-// Run answers a question and returns the exit status, which is 2 for an unknown command or
-// invalid flags, and 1 for an unknown name or another error.
+// Run answers a question and returns the exit status, which is 2 for an unknown command or invalid flags, and 1 for an
+// unknown name or another error.
 func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	if args[0] == completion {
 		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
@@ -255,7 +252,7 @@ func (c *command) reply(ctx context.Context, q *question) (*Reply, error) {
 	return r, err
 }
 
-// noticed answers a question. It adds notices about hours that are refused or pruned.
+// noticed adds notices about refused or pruned hours to the answer.
 func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error) {
 	a, err := c.answer(q, ctx)
 	if err != nil {
@@ -272,8 +269,8 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 	return a, nil
 }
 
-// write writes an answer in the format that the flags set. CSV cannot contain notices, so they are
-// written to standard error.
+// write writes an answer in the format that the flags set. CSV cannot contain notices, so they are written to standard
+// error.
 func (o *options) write(t Terminal, r *Reply) error {
 	r.Style.Colour = t.Colour
 	if r.Pages != nil {
@@ -298,7 +295,6 @@ var errRules = errors.New("rules cannot be verified, because they compute the en
 // errFailed means that the answer itself explains the failure.
 var errFailed = errors.New("the answer contains the reason")
 
-// oneLine returns the text of an error on a single line. Control characters in labels are escaped.
 func oneLine(err error) string {
 	return labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
@@ -310,7 +306,6 @@ func (c *command) usage(t Terminal) {
 	fs.PrintDefaults()
 }
 
-// unknownCommand returns the text of an error. It suggests similar commands.
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question (help lists the questions)", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {

@@ -27,7 +27,7 @@ import (
 func TestTimes(t *testing.T) {
 	folder := books(t)
 	values := map[string]string{"month": "2026-10", "from": "2026-10-01", "to": "2026-10-03", "since": "40d", "at": "2026-10-02T12:00"}
-	together := map[string][]string{ // flags that together select one time, by question
+	together := map[string][]string{ // pairs of flags that may be used together, by command
 		"where": {"from to", "since to", "at from", "at since"}, "history": {"from to", "since to"}, "ran": {"from to", "since to"},
 		"statement": {"from to", "since to"}, "idle": {"from to", "since to"}, "verify": {"from to", "since to"},
 		"moves": {"from to", "since to"}, "missing": {"from to", "since to"}, "report": {"from to", "since to"},
@@ -53,8 +53,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that the completion suggests every command that [archive.Parse] accepts, and that none of them is a
-// question.
+// TestFiling checks that the completion suggests every command that [archive.Parse] accepts, and that none of these
+// commands is a question.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})
 	if err == nil {
@@ -94,7 +94,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTwoGPUs checks that the rows for the two GPUs of a board differ in a printed column.
+// TestTwoGPUs checks that the answers show the UUIDs if a board has two GPUs.
 func TestTwoGPUs(t *testing.T) {
 	h := &table.Hour{}
 	for _, uuid := range []string{"GPU-a", "GPU-b"} {
@@ -108,7 +108,6 @@ func TestTwoGPUs(t *testing.T) {
 	run(t, "where", "1653924023101", "--books="+books(t), "--to=2026-10-03").lacks("UUID")
 }
 
-// TestConnection checks that errors about a store contain its URL and the flag that solves the problem.
 func TestConnection(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -151,9 +150,9 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestPlugin checks that kubectl's completion offers questions, flags and formats. The test runs
-// kubectl_complete-gpuledger with the words after the name of the plugin, the last of which is incomplete. The output
-// must contain one line per completion, followed by a directive of cobra's protocol.
+// TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger
+// with the words after the name of the plugin. The output must contain one line per completion, followed by a directive
+// of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()
@@ -188,7 +187,6 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// execute runs a program.
 func execute(t *testing.T, path string, args ...string) result {
 	t.Helper()
 	c := exec.Command(path, args...)
@@ -198,11 +196,11 @@ func execute(t *testing.T, path string, args ...string) result {
 	return result{t, append([]string{filepath.Base(path)}, args...), c.ProcessState.ExitCode(), out.String(), errors.String()}
 }
 
-// completed maps words to complete to the expected completion.
+// completed contains the expected completion of each command line.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script in a shell. If zsh or fish is missing, the test is skipped. A shell that waits for a completion
-// without a result is killed.
+// shell runs a script in a shell. If zsh or fish is missing, the test is skipped. The timeout ends a shell that waits
+// for input because there is no completion.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -223,7 +221,6 @@ func shell(t *testing.T, name, script string, args ...string) string {
 	return string(out)
 }
 
-// completion writes a shell's completion script to a file, and returns the path of the file.
 func completion(t *testing.T, name, file string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
@@ -231,7 +228,6 @@ func completion(t *testing.T, name, file string) string {
 	return path
 }
 
-// TestBashAndFish checks the completion in shells that complete words in a script.
 func TestBashAndFish(t *testing.T) {
 	for words, want := range completed {
 		for name, script := range map[string]string{
@@ -248,8 +244,8 @@ func TestBashAndFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks that an interactive zsh completes if the script is in a folder of functions, and if the shell reads
-// the script, with or without zsh's completion system.
+// TestZsh checks the completion in an interactive zsh: with the script in a folder of functions, and with a script that
+// the shell reads, with or without zsh's completion system.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// comparedColumns returns the columns with the compared amounts. The values are int64 or float64.
+// comparedColumns returns the columns that are compared. Their values are int64 or float64.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -35,7 +35,6 @@ func (q *question) comparedColumns() columns[*line] {
 	return all
 }
 
-// compare compares a statement with the statement for the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
 		return print.Answer{}, Invalid(errors.New("--compare and --format cannot be used together: leave out --format"))
@@ -72,10 +71,9 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 // linePair contains the same line of two statements. One of the two may be nil.
 type linePair struct{ now, before *line }
 
-// either returns a line that is not nil.
 func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
 
-// in returns the value of a line in a column. It returns nil if there is no line.
+// in returns the value of a line in a column, or nil if there is no line.
 func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil
@@ -83,8 +81,7 @@ func (l *line) in(c column[*line]) any {
 	return c.value(l)
 }
 
-// growth returns the change of an amount as a share of the previous amount, or nil if the previous amount is 0 or
-// unknown.
+// growth returns the change as a share of the previous value, or nil if the previous value is 0 or unknown.
 func growth(now, before any) any {
 	previous := asNumber(before)
 	if previous == 0 {
@@ -93,7 +90,6 @@ func growth(now, before any) any {
 	return rounded(asNumber(now)/previous - 1)
 }
 
-// asNumber converts an int64 or a float64 to a float64, and nil to 0.
 func asNumber(amount any) float64 {
 	switch n := amount.(type) {
 	case int64:
@@ -104,9 +100,9 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs pairs the lines of two statements. Two lines of groups form a pair if their values are equal. If only one
-// statement contains a group, the other line of the pair is nil. After the groups, pairs returns the last lines, such
-// as the totals.
+// pairs pairs the lines of two statements. Lines of groups form a pair if the groups are equal. If only one statement
+// contains a group, the other line of the pair is nil. After the groups, pairs returns the last lines, such as the
+// totals.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -14,9 +14,9 @@ import (
 
 type filedHours struct {
 	hours   map[time.Time]bool
-	refused int // hours that contain an impossible record
-	// partial counts the pruned hours that the account omits, because it covers only a part of their month or uses
-	// no monthly sums. lost counts hours that were removed by hand.
+	refused int // hours with an impossible energy
+	// partial counts the pruned hours whose monthly sums the account does not use, for example because it covers only a
+	// part of the month. lost counts pruned hours whose rows were removed by hand.
 	partial, lost int
 }
 
@@ -37,7 +37,7 @@ func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	return true
 }
 
-// noHoursError means that no hour in the selected time is filed.
+// noHoursError means that the source has no data in the selected time.
 type noHoursError struct {
 	source string
 	of     books.Query
@@ -50,7 +50,7 @@ func (e *noHoursError) Error() string {
 // complete adds up the energy of the boards, and adds notices about missing hours.
 func (q *question) complete(a *account, hours []books.Hour) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
-	var summed []time.Time // pruned months
+	var summed []time.Time // months with pruned hours
 	for _, h := range hours {
 		c := clusters[h.Cluster]
 		if c == nil {
@@ -79,7 +79,8 @@ func (q *question) complete(a *account, hours []books.Hour) error {
 	return nil
 }
 
-// checkAmounts compares the account with the boards, and adds notices about amounts without a price or an intensity.
+// checkAmounts compares the charges with the energy of the boards, and adds notices about use without a price or carbon
+// intensity.
 func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
@@ -91,14 +92,12 @@ func (a *account) checkAmounts(f factors.Factors) {
 	a.unknownIntensities(f)
 }
 
-// checkPrices adds the notice about use without a price.
 func (a *account) checkPrices() {
 	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
 		a.notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
 	}
 }
 
-// unknownIntensities adds the notices about hours without an intensity.
 func (a *account) unknownIntensities(f factors.Factors) {
 	for _, cluster := range slices.Sorted(maps.Keys(a.unknown)) {
 		if energy := a.unknown[cluster]; energy != 0 {
@@ -107,7 +106,6 @@ func (a *account) unknownIntensities(f factors.Factors) {
 	}
 }
 
-// ofCluster returns the words that name a cluster in a notice.
 func ofCluster(name string) string {
 	if name == "" {
 		return ""
@@ -115,13 +113,11 @@ func ofCluster(name string) string {
 	return " of " + name
 }
 
-// notice adds a notice, and marks the account as incomplete.
 func (a *account) notice(format string, args ...any) {
 	a.notices = append(a.notices, fmt.Sprintf(format, args...))
 	a.incomplete = true
 }
 
-// notices adds the notices about the hours of a cluster.
 func (q *question) notices(a *account, name string, c *filedHours) {
 	of := ofCluster(name)
 	expected := int(a.of.Until.Sub(a.of.From) / time.Hour)
@@ -139,10 +135,9 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	}
 }
 
-// unsummed contains columns that the sums of pruned hours omit.
+// unsummed contains columns that are empty in the monthly sums of pruned hours.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
-// summedNotices adds the notices about pruned months that the account contains as sums.
 func (a *account) summedNotices(months []time.Time) {
 	if len(months) > 0 && slices.ContainsFunc(a.by, func(name string) bool { return slices.Contains(unsummed, name) }) {
 		a.notice("incomplete: the sums of pruned months contain no pods, nodes and boards")
@@ -163,7 +158,6 @@ func firstMissing(of books.Query, hours map[time.Time]bool) time.Time {
 	return at
 }
 
-// remedy returns the step that adds missing hours.
 func (q *question) remedy() string {
 	if q.Books == "" {
 		return "check that the store received samples from the job gpuledger-record"
@@ -175,10 +169,8 @@ func (q *question) remedy() string {
 // sorted by time.
 type gaps map[gapReason][]time.Time
 
-// gapReason identifies a reason that an operator gave for a cluster.
 type gapReason struct{ cluster, reason string }
 
-// add adds an hour if it has gaps, and reports whether it has gaps.
 func (g gaps) add(h books.Hour) bool {
 	if h.State != table.Gaps && h.Reason == "" {
 		return false
@@ -188,7 +180,6 @@ func (g gaps) add(h books.Hour) bool {
 	return true
 }
 
-// notices returns a line for each cluster and reason.
 func (g gaps) notices() (lines []string) {
 	keys := slices.SortedFunc(maps.Keys(g), func(a, b gapReason) int {
 		return slices.Compare([]string{a.cluster, a.reason}, []string{b.cluster, b.reason})

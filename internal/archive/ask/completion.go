@@ -85,8 +85,8 @@ const (
 	noFiles       = 4
 )
 
-// Complete writes the completions of the final word, and a directive. The given words are the program's arguments.
-// Complete implements the protocol between kubectl and kubectl_complete-gpuledger.
+// Complete writes the completions of the final word, and a directive. The words are the program's arguments. Complete
+// implements the protocol between kubectl and kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
@@ -110,8 +110,7 @@ func Complete(w io.Writer, words []string) {
 	fmt.Fprintf(w, ":%d\n", directive)
 }
 
-// flagWords returns the flags of a command, sorted, as words such as --from. Each of these flags
-// takes a value.
+// flagWords returns the flags of a command, sorted, such as --from=. Each of these flags has a value.
 func (c *command) flagWords() (all []string) {
 	flags, _ := c.flags()
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, dashes(f.Name)+f.Name+"=") })

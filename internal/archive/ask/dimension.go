@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// labelsColumn is the column with the labels of pods. A statement can be grouped by a column of charges, or by one of
-// the labels in labelsColumn. Labels are named as in Prometheus, for example label_cost_center.
+// labelsColumn is the column with the labels of pods. A statement can be grouped by a column of charges, or by a label
+// of pods. Labels are named as in Prometheus, for example label_cost_center.
 const labelsColumn = "labels"
 
-// labelOf returns the name of a label. ok is false if the dimension is a column.
+// labelOf returns the name of a label without its prefix. ok is false if the dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
 	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }
@@ -22,7 +22,6 @@ func isLabel(dimension string) bool {
 	return ok
 }
 
-// stored returns the columns that are needed to group by the given dimensions.
 func stored(dimensions []string) []string {
 	columns := slices.Clone(dimensions)
 	for i, name := range columns {
@@ -33,7 +32,6 @@ func stored(dimensions []string) []string {
 	return compact(columns)
 }
 
-// valueOf returns the value of a dimension in a charge.
 func valueOf(c *table.Charge, dimension string) string {
 	if name, ok := labelOf(dimension); ok {
 		return table.LabelIn(c.Labels, name)
@@ -41,7 +39,6 @@ func valueOf(c *table.Charge, dimension string) string {
 	return *c.Text(dimension)
 }
 
-// setValue sets the value of a dimension in a charge.
 func setValue(c *table.Charge, dimension, value string) {
 	name, ok := labelOf(dimension)
 	if !ok {
@@ -54,7 +51,7 @@ func setValue(c *table.Charge, dimension, value string) {
 	c.Labels += name + "=" + value
 }
 
-// labelsOf parses a value of labelsColumn. It returns the labels by dimension.
+// labelsOf parses a value of labelsColumn. It returns the values of labels by dimension.
 func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {

@@ -17,11 +17,11 @@ import (
 const (
 	drawnNodes, drawnSlots, drawnBoards = 3, 3, 5
 	drawnTime                           = 14 * time.Hour
-	// An exporter serves the series of an owner for this long after the owner has ended (--retention).
+	// An exporter serves the series of a pod or job for this long after its end (--retention).
 	retained = 5 * time.Minute
 )
 
-// tenure is the span in which a pod or a Slurm job is on a board in a place.
+// tenure is a period in which a pod or a Slurm job used a board in one node.
 type tenure struct {
 	name       string // namespace/pod or manager/unit
 	node       string
@@ -29,26 +29,26 @@ type tenure struct {
 	scraped    bool
 }
 
-// scrape is a scrape of a board in a place. before is the time of the previous scrape in this place.
+// scrape is a scrape of a board. before is the time of the previous scrape in the same node.
 type scrape struct {
 	node       string
 	at, before time.Time
 }
 
-// drawn is a random history of boards that move between places, with the holders of these boards. The embedded store
-// contains its record.
+// drawn is a random history of boards that move between slots, and of pods and jobs on these boards. The embedded store
+// contains the samples.
 type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand
-	places  map[string]string    // board in each place; the key contains node and slot
-	back    map[int]time.Time    // return time of each board that is in no place
+	places  map[string]string    // board in each slot; the key contains node and slot
+	back    map[int]time.Time    // earliest return time of each board that is in no slot
 	tenures map[int][]*tenure    // by board
 	scrapes map[int][]scrape     // by board
-	outage  map[string]time.Time // end of the silence of each node
+	outage  map[string]time.Time // time until which each node is not scraped
 	holders int
 }
 
-// draw draws a history. Events happen at any second, and scrapes at any second of a minute.
+// draw draws a history. Events happen at any second. Each node is scraped at its own second of the minute.
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
@@ -79,7 +79,7 @@ func draw(seed uint64) *drawn {
 	return d
 }
 
-// place returns the node and the slot of a board. Both are empty if the board is in no place.
+// place returns the node and the slot of a board. Both are empty if the board is in no slot.
 func (d *drawn) place(board int) (node, slot string) {
 	for at, who := range d.places {
 		if who == fmt.Sprint(board) {
@@ -89,7 +89,6 @@ func (d *drawn) place(board int) (node, slot string) {
 	return node, slot
 }
 
-// step simulates a board for a second.
 func (d *drawn) step(board int, at time.Time) {
 	node, slot := d.place(board)
 	if back, away := d.back[board]; away {
@@ -124,7 +123,7 @@ func (d *drawn) step(board int, at time.Time) {
 	}
 }
 
-// scrape adds the page of an exporter. It contains the boards in the node, and the owners on them until the end of the
+// scrape adds the samples of an exporter's page: the boards of the node, and their pods and jobs until the end of the
 // retention.
 func (d *drawn) scrape(node string, at time.Time) {
 	for b := range drawnBoards {
@@ -158,7 +157,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 	}
 }
 
-// last returns the last scrape of a board until a moment. ok is false if there is none.
+// last returns the last scrape of a board until a given time. ok is false if there is none.
 func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	for _, s := range slices.Backward(d.scrapes[board]) {
 		if !s.at.After(until) {
@@ -168,7 +167,6 @@ func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	return s, false
 }
 
-// checkRow compares a row of the answer with the drawn history.
 func (d *drawn) checkRow(t *testing.T, board int, asked time.Time, row map[string]any) {
 	t.Helper()
 	s, _ := d.last(board, asked)
@@ -196,14 +194,13 @@ func (d *drawn) checkRow(t *testing.T, board int, asked time.Time, row map[strin
 	}
 }
 
-// unseen reports whether an owner has no series in the hour before a moment because of an outage.
+// unseen reports whether a pod or job has no series in the hour before a time because of an outage.
 func (d *drawn) unseen(board int, x *tenure, until time.Time) bool {
 	return !slices.ContainsFunc(d.scrapes[board], func(s scrape) bool {
 		return s.node == x.node && s.at.After(x.start) && s.at.Before(x.end) && s.at.After(until.Add(-time.Hour)) && !s.at.After(until)
 	})
 }
 
-// drawnSeeds returns how many histories to draw.
 func drawnSeeds() uint64 {
 	if testing.Short() {
 		return 1
@@ -211,7 +208,8 @@ func drawnSeeds() uint64 {
 	return 2
 }
 
-// TestWhereDrawn asks where the boards of drawn histories are or were at random moments, by serial number and by node.
+// TestWhereDrawn compares the answers of the command where with random histories, at random times, by serial number and
+// by node.
 func TestWhereDrawn(t *testing.T) {
 	for seed := range drawnSeeds() {
 		d := draw(seed)
@@ -263,8 +261,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive asks where boards were at full hours, and reads an archive of a drawn history. The archive
-// contains the places from the scrapes, and the hourly holders in these places.
+// TestWhereDrawnInArchive does the same for an archive of a random history, at full hours. The archive contains the
+// times of scrapes, but pods and jobs only by hour.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour
@@ -284,7 +282,7 @@ func TestWhereDrawnInArchive(t *testing.T) {
 			holders := strings.Fields(r.columns("holders")[0])
 			for _, x := range d.tenures[b] {
 				ended := !x.end.IsZero() && !x.end.After(s.at)
-				// The counter of an owner that has ended may rise for the last time in this hour.
+				// The counter of a pod or job that has ended may rise for the last time in this hour.
 				mayHold := x.node == s.node && !x.start.After(s.at.Truncate(time.Hour).Add(time.Hour)) && (!ended || !x.end.Before(s.at.Truncate(time.Hour).Add(-retained)))
 				mustHold := x.node == s.node && x.start.Before(s.at) && !ended
 				holds := slices.Contains(holders, x.name)

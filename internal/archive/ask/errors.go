@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errorColumns contains columns for the errors of a board.
 var errorColumns = columns[*table.GPU]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)) }},
 	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
@@ -27,7 +26,6 @@ var errorColumns = columns[*table.GPU]{
 	{"recovery_action", "ACTION", print.Text, func(g *table.GPU) any { return g.RecoveryAction }},
 }
 
-// errorsColumns contains columns for boards and their errors.
 var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -37,7 +35,6 @@ var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
 }, within(errorColumns, (*listed).counts))
 
-// number returns a number, or nil if the number is unknown.
 func number(n *int64) any {
 	if n == nil {
 		return nil
@@ -56,7 +53,6 @@ func plus(a, b *int64) *int64 {
 	return new(*a + *b)
 }
 
-// positive reports whether a number is known and not 0.
 func positive(n *int64) bool { return n != nil && *n > 0 }
 
 // uncorrectable reports whether a board has ever had uncorrectable memory errors.
@@ -64,14 +60,13 @@ func uncorrectable(g *table.GPU) bool {
 	return positive(g.DRAMUncorrectable) || positive(g.SRAMUncorrectable) || positive(g.LifetimeUncorrectable)
 }
 
-// erroneous reports whether a board has an error or a required action.
 func erroneous(g *table.GPU) bool {
 	return uncorrectable(g) || slices.ContainsFunc([]*int64{
 		g.DRAMCorrectable, g.SRAMCorrectable, g.LowMemoryBanks, g.RetiredPages, g.PCIeReplays, g.NVLinkErrors, g.Thermal, g.PowerBrake,
 	}, positive) || g.RecoveryAction != "" && g.RecoveryAction != "none"
 }
 
-// recorded reports whether the books contain any error count of a GPU. The count may be 0.
+// recorded reports whether any error count of a GPU is known. The count may be 0.
 func recorded(g *table.GPU) bool {
 	return g.RecoveryAction != "" || slices.ContainsFunc([]*int64{
 		g.DRAMCorrectable, g.DRAMUncorrectable, g.SRAMCorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable, g.LowMemoryBanks, g.RetiredPages,
@@ -79,8 +74,8 @@ func recorded(g *table.GPU) bool {
 	}, func(n *int64) bool { return n != nil })
 }
 
-// errors lists the errors of boards, with the worst boards first. If the question contains no names, it lists only
-// boards with errors.
+// errors lists the errors of boards, with the worst boards first. If no boards are named, it lists only boards with
+// errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -127,7 +122,6 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// sumErrors adds up the errors of boards, by UUID.
 func (q *question) sumErrors(ctx context.Context, of books.Query, found []named) (map[string]table.GPU, error) {
 	if found != nil {
 		of = where(of, "uuid", uuids(found)...)
@@ -147,8 +141,8 @@ func (q *question) sumErrors(ctx context.Context, of books.Query, found []named)
 	return sums, nil
 }
 
-// worse compares boards by their uncorrectable errors. If these are equal, it compares the uncorrectable errors over
-// their lifetime, and then the memory banks without spare rows.
+// worse compares boards by their uncorrectable errors in the period, then by their lifetime number of uncorrectable
+// errors, and then by the memory banks without spare rows.
 func worse(a, b table.GPU) int {
 	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
 	return cmp.Or(
@@ -157,8 +151,7 @@ func worse(a, b table.GPU) int {
 	)
 }
 
-// underWarranty returns the stays of boards that are in warranty. If the question does not select boards in warranty,
-// it returns all stays.
+// underWarranty keeps the boards that are in warranty if --in-warranty is set.
 func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
 	if !q.InWarranty {
 		return all, nil

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sickFleet files twenty hours of boards in all kinds of books:
+// sickFleet writes the same twenty hours to all kinds of archives:
 //   - B1 has an uncorrectable DRAM error and an uncorrectable SRAM error, was moved, and needs a reset.
 //   - B2 has correctable errors, and was hot for 30 minutes.
 //   - B3 has no errors, and B4 has no error counts.
-//   - B5 has an uncorrectable error from before the archive and few spare rows, and its node is silent after an
+//   - B5 has an uncorrectable error from before the archive and few spare rows. Its node is scraped only in the first
 //     hour.
 func sickFleet(t *testing.T) map[string]string {
 	t.Helper()
@@ -57,8 +57,9 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// sickAnswers contains the expected answers about sickFleet. In the text, a column is missing if all its counts are 0. The errors of a
-// board are listed for the place in which they occurred: B1 had two errors before it was moved, and no errors afterwards.
+// sickAnswers contains the expected answers about sickFleet. In text, a column is missing if all its counts are 0.
+// Errors are listed for the node in which they occurred: B1 had two errors before it was moved, and no errors
+// afterwards.
 var sickAnswers = []struct {
 	question string
 	status   int
@@ -104,8 +105,6 @@ B9    -       -      -         -      unknown  -        -     -    -            
 `},
 }
 
-// TestErrors queries the errors of boards in their stays, in their last places, and in a report. It also queries all
-// boards with errors, named boards, boards in warranty, and boards with uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := file(t, "serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n")
 	errorNames := []string{"lifetime_uncorrectable_before", "uncorrectable", "lifetime_uncorrectable", "correctable", "low_memory_banks", "thermal_ms", "recovery_action"}
@@ -127,9 +126,9 @@ func TestErrors(t *testing.T) {
 	run(t, "errors", "--in-warranty", "--books=.").has(2)
 }
 
-// TestErrorsOfWeek checks that the question "where" counts only errors in the seven days before the last hour. One
-// error is 180 hours older than the last hour, and another is 168 hours older, so "where" counts one error. The
-// question "history" counts both.
+// TestErrorsOfWeek checks that the command where counts only errors in the seven days before the last hour. One error
+// is 180 hours older than the last hour, and another is 168 hours older, so where counts one error. The command history
+// counts both.
 func TestErrorsOfWeek(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(181, func(n int, h *table.Hour) {
 		count, lifetime := int64(0), int64(1)
@@ -149,7 +148,7 @@ func TestErrorsOfWeek(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAMD checks questions about AMD's boards, which report neither errors over their life nor a power brake
+// TestErrorsOfAMD checks AMD's boards, which report neither a lifetime number of errors nor a power brake
 // (docs/amd.md). A board in warranty with two uncorrectable errors must be listed, but not a board with only corrected
 // errors.
 func TestErrorsOfAMD(t *testing.T) {
@@ -174,7 +173,6 @@ func TestErrorsOfAMD(t *testing.T) {
 	}
 }
 
-// TestLossesInReport checks the sentence about how often the driver lost a board.
 func TestLossesInReport(t *testing.T) {
 	for losses, want := range map[int64]string{0: "The driver never lost the board. ", 1: "The driver lost the board once. ", 2: "The driver lost the board 2 times. "} {
 		folder := archived(t, &table.Hour{GPUs: []table.GPU{{

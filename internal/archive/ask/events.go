@@ -13,28 +13,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// boardEvent is an event of one board, or of all boards of a silent node.
+// boardEvent is an event of one board, or of all boards of a node that is no longer scraped or is scraped again.
 type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
 	// stays contains the stays that begin or end with the event. cluster and node are the previous place of the board.
-	// replaced is the serial number or UUID of the previous board in this place.
+	// replaced is the serial number or UUID of the previous board in this slot.
 	stays                   []*Stay
 	cluster, node, replaced string
-	// silence is the silence that begins or ends with the event. It is zero if the event is no silence.
+	// silence is the period without scrapes that begins or ends with the event. It is zero for other events.
 	silence silence
 }
 
-// silence is a period in which no GPU of a node is scraped. from is the first filed hour of the silence, and until is
-// the hour in which the boards return. In the event that begins the silence, until is zero.
+// silence is a period in which no GPU of a node was scraped. from is its first hour with data of the cluster, and until
+// is the hour in which the boards return. In the event that begins the silence, until is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards, sorted by time. Boards in the first filed hour of a cluster have no
-// arrival.
+// boardEvents returns the events of boards, sorted by time. The boards in the first hour of a cluster cause no event
+// "arrived".
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
@@ -48,8 +48,9 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns the UUIDs of GPUs with events. Such a GPU was in several places, in the place of another GPU, or
-// missing in a filed hour of its cluster. It also returns the first filed hour of each cluster.
+// changed returns the UUIDs of GPUs that may have events: GPUs that were in several places, that shared a place with
+// another GPU, or that were missing in an hour with data of their cluster. It also returns the first hour of each
+// cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -75,7 +76,8 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// events derives events from stays. first contains the first filed hour of each cluster.
+// events derives events from the periods in which GPUs were in one place. first contains the first hour of each
+// cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -109,8 +111,8 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped combines the events of all boards of a silent node. The silence lasts from the last scrape of any of these
-// boards until the first scrape after the silence.
+// grouped combines the events of all boards of a node that is no longer scraped. The combined period lasts from the
+// last scrape of any of these boards until the first scrape afterwards.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
 	for _, e := range all {
@@ -134,7 +136,7 @@ func grouped(all []boardEvent) (found []boardEvent) {
 }
 
 // Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event depends only on the
-// board, the place and the hour.
+// board, the node and the hour.
 func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)
 	for _, e := range all {

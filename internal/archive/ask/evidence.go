@@ -18,10 +18,9 @@ const (
 	samples
 )
 
-// evidence contains the days of a board, and of other boards in the same slot and node.
 type evidence [samples]sample
 
-// compare returns the evidence about a board in one of its places.
+// compare returns the evidence about a board at the place at. neighbours contains the days of other boards in the node.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -47,7 +46,6 @@ func (t tally) compare(neighbours tally, at place) (e evidence) {
 	return e
 }
 
-// add adds a day to a sample.
 func (s *sample) add(failed bool) {
 	s.days++
 	if failed {
@@ -55,12 +53,11 @@ func (s *sample) add(failed bool) {
 	}
 }
 
-// fleet counts faults of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory
-// in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
+// fleet is the fault rate of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their
+// memory in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. The field with lists the samples that contain faulty days if this part
-// is faulty.
+// causes contains the parts that may be faulty. with lists the samples that contain faulty days if this part is faulty.
 var causes = []struct {
 	name string
 	with []int
@@ -71,7 +68,7 @@ var causes = []struct {
 }
 
 const (
-	// certain is the ratio of likelihoods that decides. A part is not a suspect if another part is this many times
+	// certain is the likelihood ratio that excludes a part. A part is not a suspect if another part is this many times
 	// as likely to be faulty.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
@@ -110,7 +107,6 @@ func (e evidence) suspects() (names []string, odds int64) {
 	return names, int64(min(math.Exp(best-likelihoods[order[1]]), maxOdds))
 }
 
-// share returns the fraction of days with a fault.
 func (s sample) share() float64 {
 	if s.days == 0 {
 		return 0
@@ -118,7 +114,7 @@ func (s sample) share() float64 {
 	return float64(s.faulty) / float64(s.days)
 }
 
-// likelihood returns the log-likelihood of a sample for a given probability of a fault.
+// likelihood returns the log-likelihood of a sample. The probability of a fault is the share of days with a fault.
 func (s sample) likelihood() float64 {
 	term := func(n int, p float64) float64 {
 		if n == 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspects checks evidence with an obvious suspect.
 func TestSuspects(t *testing.T) {
 	for name, test := range map[string]struct {
 		e    evidence
@@ -34,7 +33,8 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// Clusters that TestFaultyPart draws. The faulty part is board 5, place 5, or the node with place 5.
+// These are the sizes of the clusters that drawFaults draws. The faulty part is board 5, place 5, or the node with
+// place 5.
 const (
 	drawnNodes, drawnSlots, drawnDays = 4, 4, 90
 	faultyNumber                      = 5

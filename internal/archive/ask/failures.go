@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// failureColumns contains columns for failures. A board may have failed for several causes.
+// A board can fail for several causes, and is counted once in FAILED.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -28,20 +28,20 @@ var failureColumns = columns[groupedFailures]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
-// failureLines contains the values of the column "line". Rows have the same order.
+// failureLines contains the values of the column "line", in the order of the rows.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// A board can also fail for one of these causes. The other causes are lost and replaced.
+// These causes add to lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
-// failureGroup identifies boards with the same model, slot or age. A kind of line sets only the fields that it needs.
+// failureGroup identifies boards with the same model, slot or age. line determines which of the other fields are set.
 type failureGroup struct {
 	line, model, slot string
 	months            int
 }
 
-// failing contains the failed boards of a group, by cause. The key "" contains all boards of the group, even if they
-// did not fail.
+// failing contains the failed boards of a group, by cause. The key "" contains all boards of the group, including
+// boards that did not fail.
 type failing map[string]map[string]bool
 
 type groupedFailures struct {
@@ -49,7 +49,6 @@ type groupedFailures struct {
 	failing
 }
 
-// title returns the model, or TOTAL for the last line.
 func (f groupedFailures) title() any {
 	if f.line == "total" {
 		return "TOTAL"
@@ -57,7 +56,6 @@ func (f groupedFailures) title() any {
 	return f.model
 }
 
-// age returns the age in months. It returns nil for a line without an age.
 func (f groupedFailures) age() any {
 	if f.line != "age" {
 		return nil
@@ -65,10 +63,8 @@ func (f groupedFailures) age() any {
 	return int64(f.months)
 }
 
-// boards returns the number of boards that failed for a cause.
 func (f failing) boards(cause string) int64 { return int64(len(f[cause])) }
 
-// failed returns the boards that failed for any cause.
 func (f failing) failed() map[string]bool {
 	all := make(map[string]bool)
 	for cause, boards := range f {
@@ -110,13 +106,12 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// within reports whether a stay has an hour at or after a time. It is also true if the GPU was lost or replaced at or
-// after this time.
+// within reports whether a GPU was present, lost or replaced at or after a time.
 func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// recordedFaults contains the faults of GPUs by UUID. It also contains the GPUs for which error counts are recorded.
+// recordedFaults contains the faults of GPUs by UUID, and the UUIDs of GPUs whose error counts are known.
 type recordedFaults struct {
 	places   map[string][]books.Fault
 	recorded map[string]bool
@@ -153,7 +148,7 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 	return all, nil
 }
 
-// addFault adds an hour of a GPU to a fault. The place in the fault contains the lowest number of lifetime errors.
+// addFault adds an hour of a GPU to a fault. f.Place contains the lowest lifetime number of errors so far.
 func addFault(f *books.Fault, g *table.GPU) {
 	lowest, now := &f.Place.LifetimeUncorrectable, g.LifetimeUncorrectable
 	grown := *lowest != nil && now != nil && *now > **lowest
@@ -164,8 +159,7 @@ func addFault(f *books.Fault, g *table.GPU) {
 	}
 }
 
-// unrecorded returns the number of GPUs without error counts. It counts GPUs that have an hour at or after the given
-// time.
+// unrecorded returns the number of GPUs that were present at or after a time, but have no error counts.
 func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	gpus := make(map[string]bool)
 	for _, s := range all {
@@ -176,8 +170,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures groups boards. A board is counted in each of its slots, and its failure in the slot in which it failed.
-// Its age is its age in its last hour.
+// groupFailures counts a board in each of its slots, and its failure in the slot in which it failed. The age of a board
+// is its age in its last hour.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {
@@ -203,7 +197,6 @@ func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[strin
 	return groups
 }
 
-// add adds a board to the group. causes is empty if the board did not fail.
 func (f failing) add(board string, causes []string) {
 	for _, cause := range causes {
 		if f[cause] == nil {
@@ -213,7 +206,6 @@ func (f failing) add(board string, causes []string) {
 	}
 }
 
-// causesOf returns the causes for which a board failed during a stay.
 func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	if s.End == lost || s.End == replaced {
 		causes = append(causes, s.End)
@@ -232,8 +224,7 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// sortedFailures sorts the groups as rows. Models and slots are sorted by rate, and the ages of each model begin with
-// the youngest.
+// sortedFailures sorts models and slots by failure rate, and the ages of each model from young to old.
 func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	for key, boards := range groups {
 		all = append(all, groupedFailures{key, boards})
@@ -249,8 +240,7 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare orders groups by their failure rates, in descending order. Groups with the same rate are ordered by their
-// failed boards.
+// compare sorts groups by their failure rates, in descending order, and then by their numbers of failed boards.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU that is in a place during some hours of failingFleet, except the hour until. Its serial number and
+// placed is a GPU that is in a slot from the hour from up to, but not including, the hour until. Its serial number and
 // model follow from its name.
 type placed struct {
 	board, node, slot, address string
@@ -17,7 +17,7 @@ type placed struct {
 	record                     func(g *table.GPU, hour int)
 }
 
-// failingFleet contains boards in six hours. The test asks for hour 2 and later:
+// failingFleet contains boards in six hours. The test selects hour 2 and later:
 //   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, and A6
 //     requires a reset in hour 4.
 //   - A5 has two GPUs, old errors and no failure. A7 was lost before hour 2.
@@ -46,7 +46,6 @@ var failingFleet = []placed{
 	{"C1", "n3", "5", "2", 0, 2, nil},
 }
 
-// failingHours returns the hours of failingFleet.
 func failingHours() []*table.Hour {
 	models := map[byte]string{'A': "H100", 'B': "A100", 'C': "L40S"}
 	return hourly(6, func(n int, h *table.Hour) {
@@ -67,8 +66,8 @@ func failingHours() []*table.Hour {
 	})
 }
 
-// TestFailures checks the failed boards by model, slot and age in all kinds of books. The expected numbers were counted
-// by hand.
+// TestFailures checks the failed boards by model, slot and age in all kinds of archives. The expected numbers were
+// counted by hand.
 func TestFailures(t *testing.T) {
 	const want = `BY     MODEL  SLOT  AGE IN MONTHS  BOARDS  FAILED  RATE     LOST  REPLACED  ACTION  UNCORRECTABLE
 model  L40S   -     -              1       1       100.0 %  1     0         0       0
@@ -98,8 +97,8 @@ total  TOTAL  -     -              11      7       63.6 %   2     1         2   
 	run(t, "capacity", "--failures", "--age", "--books=x").has(2)
 }
 
-// TestSuspect asks about boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes. The only slot of n3
-// loses B4 and then B5. B3 has only XIDs that applications caused.
+// TestSuspect checks the suspects for boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes. The
+// driver loses B4 and then B5 in the only slot of n3. B3 has only XIDs that applications caused.
 func TestSuspect(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 20 {

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// exports contains a function for each format that another system reads.
+// exports contains the formats of other systems.
 var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
 	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
@@ -40,7 +40,7 @@ var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"impact-framework": (*question).impact,
 }
 
-// export answers in a format that another system reads: as CSV, or as JSON with -o json.
+// export writes CSV, or JSON with -o json.
 func (q *question) export(ctx context.Context) (print.Answer, error) {
 	write, ok := exports[q.Format]
 	if !ok {
@@ -49,13 +49,11 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 	return write(q, ctx)
 }
 
-// detailColumns contains the columns of charges that these formats need.
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}
 
-// allocationMethod names the method that splits energy (see docs/energy.md).
+// allocationMethod identifies the way in which energy is split (see docs/energy.md).
 const allocationMethod = "gpuledger-energy-1"
 
-// sku describes a kind of charge.
 type sku struct {
 	id, meter, unit string
 	quantity        func(table.Charge) float64
@@ -84,7 +82,7 @@ type origin struct {
 	price                                  float64
 }
 
-// part is the share of a pod or unit in an origin. A part with a reason is the unattributed share.
+// part is the share of a pod or unit in a charge. If its owner has a reason, the part has no pod or unit.
 type part struct {
 	origin
 	sku      sku
@@ -92,8 +90,8 @@ type part struct {
 	quantity float64
 }
 
-// focus answers with a FOCUS row for each GPU, day, price and pod or unit. If split is set, each row is an allocated
-// charge. The quantities and costs of these rows add up to the charge for the GPU.
+// focus returns a FOCUS row for each GPU, day, price and pod or unit. If split is set, each row is an allocated charge,
+// and the quantities and costs of the rows add up to the charge for the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
 	if len(currency) != 3 {
@@ -137,7 +135,6 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	return answer, nil
 }
 
-// parts adds up charges for each day, GPU, price and pod or unit.
 func (q *question) parts(charges []table.Charge) (parts []*part, totals map[origin]float64) {
 	type key struct {
 		origin
@@ -170,7 +167,6 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 	return parts, totals
 }
 
-// focusTime formats a time as FOCUS requires.
 func focusTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
 // values returns the values of a FOCUS row by column. Columns without a value are null.
@@ -187,7 +183,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 		"ChargeDescription": fmt.Sprintf("%s of %s %s", p.sku.meter, cmp.Or(p.model, "GPU"), cmp.Or(p.serial, p.uuid)),
 		"ConsumedQuantity":  p.quantity, "ConsumedUnit": p.sku.unit, "PricingQuantity": p.quantity, "PricingUnit": p.sku.unit, "PricingCategory": "Standard",
 		"ContractedUnitPrice": p.price, "ListUnitPrice": p.price, "SkuId": p.sku.id, "SkuMeter": p.sku.meter,
-		"SkuPriceId":        strings.TrimSuffix(p.sku.id+"/"+p.model, "/"), // the same for all accounts, times and prices
+		"SkuPriceId":        strings.TrimSuffix(p.sku.id+"/"+p.model, "/"), // must not depend on the account, the time or the price
 		"InvoiceIssuerName": account, "ProviderName": account, "PublisherName": account, "ServiceProviderName": account, "HostProviderName": account,
 		"ResourceId": p.uuid, "ResourceName": cmp.Or(p.serial, p.uuid), "ResourceType": "GPU",
 		"ServiceCategory": "Compute", "ServiceName": "GPU fleet", "ServiceSubcategory": "Containers",
@@ -224,7 +220,6 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	return values
 }
 
-// tags returns the values that are not empty as a JSON object.
 func tags(values map[string]string) string {
 	some := make(map[string]string)
 	for name, value := range values {

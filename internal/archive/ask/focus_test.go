@@ -17,7 +17,7 @@ import (
 )
 
 // TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification: the columns, types and allowed values,
-// the cost as the product of price and quantity, and how the charge of each GPU is split.
+// the cost as the product of price and quantity, and the split of each GPU's charge.
 func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
@@ -97,8 +97,8 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestImpact checks the rows for the Impact Framework. The energy in these rows is already multiplied by the PUE,
-// because the carbon must equal the energy multiplied by the carbon intensity.
+// TestImpact checks the rows for the Impact Framework. Their energy is already multiplied by the PUE, because the
+// carbon must equal the energy multiplied by the carbon intensity.
 func TestImpact(t *testing.T) {
 	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
 	for pue, want := range map[string]string{"1": "0.2,400,80", "2": "0.4,400,160"} {
@@ -129,7 +129,7 @@ east/unattributed,2026-10-01T00:00:00Z,3600,0.25,400,100
 	}
 }
 
-// TestUnpriced checks the notice about use without a price. The prices begin a day after the books.
+// TestUnpriced checks the notice about use without a price. The prices begin a day after the data.
 func TestUnpriced(t *testing.T) {
 	list := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-02,,,,0.3,2,EUR\n")
 	for _, format := range []string{"", "focus", "focus-1.2"} {

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// historyColumns contains columns for stays, and for the errors during each stay.
 var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"start_event", "BEGAN", print.Text, func(l *listed) any { return l.Start }},
 	{"first_seen", "FIRST SEEN", print.Time, func(l *listed) any { return l.First }},
@@ -26,7 +25,7 @@ var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"losses", "", print.Count, func(l *listed) any { return l.Losses }},
 }, errorsOfStay)
 
-// history lists the places of boards, with one row for each stay.
+// history returns one row for each period in which a board was in one place.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -42,7 +41,6 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	return withoutZeros(a), nil
 }
 
-// stays returns the stays of boards. Each stay contains the next board in its place.
 func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([]*Stay, error) {
 	if len(uuids) == 0 {
 		return nil, nil
@@ -54,7 +52,6 @@ func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([
 	return all, q.successors(ctx, all, of)
 }
 
-// replacedBy returns the name of the next board in this place.
 func (l *listed) replacedBy() any {
 	if l.NextBoard == nil {
 		return ""
@@ -62,7 +59,7 @@ func (l *listed) replacedBy() any {
 	return boardOf(l.NextBoard)
 }
 
-// lifetimeBefore returns how many uncorrectable errors a board had before the counted errors.
+// lifetimeBefore returns the lifetime number of uncorrectable errors before the period.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {
@@ -71,7 +68,7 @@ func lifetimeBefore(g *table.GPU) *int64 {
 	return new(max(0, *g.LifetimeUncorrectable-*grown))
 }
 
-// withoutZeros omits columns of errors from text if no row has such an error.
+// withoutZeros omits error columns from text if no row has such an error.
 func withoutZeros(a print.Answer) print.Answer {
 	a.Columns = slices.Clone(a.Columns)
 	for i, c := range a.Columns {
@@ -86,7 +83,6 @@ func withoutZeros(a print.Answer) print.Answer {
 	return a
 }
 
-// withoutErrors omits all columns of errors from text.
 func withoutErrors(a print.Answer) print.Answer {
 	columns := a.Columns
 	a.Columns = nil
@@ -99,7 +95,7 @@ func withoutErrors(a print.Answer) print.Answer {
 	return a
 }
 
-// xids adds up the XID errors of hours. It returns code=count for each code.
+// xids adds up the XID errors of hours, and returns code=count for each code.
 func xids(hours []table.GPU) string {
 	sums := make(map[string]int64)
 	for _, g := range hours {
@@ -114,8 +110,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of removed boards. This needs another query, because the
-// question selects only the removed boards.
+// successors finds the boards that are now in the places of removed boards. This needs another query, because the first
+// query selects only the removed boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {
@@ -133,7 +129,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) 
 	return nil
 }
 
-// successor returns the next stay of another board in the same place, or nil if there is none.
+// successor returns the first period in which another board was in the same place, or nil if there is none.
 func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true
@@ -156,7 +152,6 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next
 	return nil, nil
 }
 
-// others returns the UUIDs of other boards that were at the PCI address of a stay, sorted.
 func (s *Stay) others(boards []books.Board) []string {
 	uuids := make(map[string]bool)
 	for _, b := range boards {

@@ -17,8 +17,8 @@ type detail struct {
 	errors        table.GPU
 }
 
-// details returns the holders and the errors of boards at the end of their stays, by UUID. Boards with the same last
-// hour are read together.
+// details returns the pods, units and errors of boards at the times of their last scrapes, by UUID. Boards with the
+// same last hour are read together.
 func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
 	for _, s := range q.current(known) {
@@ -57,7 +57,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 	return all, nil
 }
 
-// add adds a holder from the end of a stay, or from the hour before it.
+// add adds a pod or unit that used the board at its last scrape (holders), or within the hour before (past).
 func (d *detail) add(h books.Holder, s *Stay) {
 	name := owner(h.Namespace, h.Pod, h.Manager, h.Unit)
 	switch {
@@ -68,9 +68,9 @@ func (d *detail) add(h books.Holder, s *Stay) {
 	}
 }
 
-// holders returns the pods and units that held or used boards in the hour before the last scrape of each board. The
-// query must select the hour of these scrapes. An archive contains only hours, and not the times at which pods and units ended. Pods and
-// units in later places of a board are omitted.
+// holders returns the pods and units that used boards in the hour before the last scrape of each board. An archive
+// contains only the charges of each hour, so the query must select the hours of these scrapes, and the times at which
+// pods and units ended are unknown. Pods and units that used a board after it moved in the same hour are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From
@@ -94,7 +94,6 @@ func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []
 	return all, nil
 }
 
-// unique removes duplicate names.
 func unique(names []string) (all []string) {
 	for _, name := range names {
 		if !slices.Contains(all, name) {

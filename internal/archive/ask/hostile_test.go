@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no output, such as notices and errors, contains characters from labels that affect a
-// terminal, and that no label adds a line.
+// TestHostileLabels checks that no output, including notices and errors, contains control characters from labels, and
+// that no label adds a line.
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }
@@ -40,7 +40,7 @@ func TestHostileLabels(t *testing.T) {
 	for _, args := range [][]string{
 		{"where", mark("n1")},
 		{"where", serial},
-		{"where", "S1"}, // causes an error with similar names
+		{"where", "S1"}, // matches no board; the error lists similar names
 		{"where", mark("unknown")},
 		{"history", serial},
 		{"ran", serial},

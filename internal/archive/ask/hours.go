@@ -13,17 +13,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// missingState is the state of an hour that is not filed.
+// missingState is the state of an hour that the source does not contain.
 const missingState = "missing"
 
-// stretch is a range of consecutive hours of a cluster in the same state.
+// stretch is a range of consecutive hours of a cluster with the same state and reason.
 type stretch struct {
 	cluster, state, reason string
 	from, until            time.Time
 	energy                 int64
 }
 
-// hours lists the hours of each cluster by state, and how to file or repair them.
+// hours lists the hours of each cluster by state, with commands that add or repair them.
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
@@ -51,7 +51,6 @@ func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// hoursColumns returns columns for filed hours. A row describes consecutive hours with the same state.
 func (q *question) hoursColumns() columns[stretch] {
 	return columns[stretch]{
 		{"cluster", "CLUSTER", print.Text, func(s stretch) any { return s.cluster }},
@@ -65,8 +64,8 @@ func (q *question) hoursColumns() columns[stretch] {
 	}
 }
 
-// stretches joins the consecutive hours of a cluster. It adds the missing hours between the given hours, which must be
-// filed and sorted by time.
+// stretches joins the consecutive hours of a cluster, and adds the missing hours between them. The given hours must be
+// sorted by time.
 func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
 	next := of.From
 	add := func(s stretch) {
@@ -94,7 +93,7 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that files or repairs these hours, with the given flags. It returns "" if no command is
+// command returns the command that adds or repairs these hours, with the given flags. It returns "" if no command is
 // needed.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"

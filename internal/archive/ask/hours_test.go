@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestAccepted checks that a statement and verify list the hours that an operator has accepted, with the reason.
+// TestAccepted checks that statement and verify list the hours that an operator has accepted, with the reason.
 func TestAccepted(t *testing.T) {
 	reasons := []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""}
 	folder := bookstest.File(t, "csv", hourly(len(reasons), func(n int, h *table.Hour) {
@@ -39,8 +39,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestCarbonGaps checks that a statement reports the hours without an intensity, and that rows without dates always
-// apply. In each of 48 hours, the boards use 1 kWh.
+// TestCarbonGaps checks that a statement reports the hours without a carbon intensity, and that rows without dates
+// always apply. In each of 48 hours, the boards use 1 kWh.
 func TestCarbonGaps(t *testing.T) {
 	hourly := "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	for n := range 24 {
@@ -62,7 +62,6 @@ func TestCarbonGaps(t *testing.T) {
 	}
 }
 
-// TestPartial checks that a partial response from a store causes an error of one line.
 func TestPartial(t *testing.T) {
 	for _, body := range []string{
 		`{"status":"success","warnings":["store a is down"],"data":[]}`,
@@ -77,8 +76,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestPruned checks that statements of a whole month contain the same amounts after a prune, including costs by model,
-// and checks the notices about pruned and removed hours.
+// TestPruned checks that statements of a whole month do not change after a prune, including costs by model, and checks
+// the notices about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := books(t)
 	byModel := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n")
@@ -142,7 +141,7 @@ func TestPruned(t *testing.T) {
 }
 
 // TestHours checks that consecutive hours with the same state and reason share a row, and that the rows of missing and
-// accepted hours contain the command that files them.
+// accepted hours contain the command that writes them.
 func TestHours(t *testing.T) {
 	var hours []*table.Hour
 	for hour, state := range map[int]table.State{1: table.Complete, 2: table.Complete, 4: table.Gaps, 5: table.Gaps, 6: table.Corrected} {
@@ -164,8 +163,8 @@ east     missing    2026-10-01 07:00  2026-10-01 09:00  2      0.000  -         
 	run(t, "hours", "--books="+bookstest.File(t, "csv", hours...), "--from=2026-10-01", "--to=2026-10-01T09").prints(0, want)
 }
 
-// boards adds the record of two boards to a store. Each draws 200 W, and all energy is charged to pods. change may
-// modify each sample.
+// boards returns a store with the samples of two boards. Each draws 200 W, and all energy is charged to pods. change
+// may modify each sample.
 func boards(minutes int, change func(minute int, metric, uuid string, value float64) float64) *foldtest.Store {
 	s := foldtest.NewStore()
 	for minute := range minutes {
@@ -190,8 +189,8 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 	return s
 }
 
-// TestRefusedHours checks an hour whose record in a store is impossible. It must have no energy and no cost, and all
-// questions must be answered. All answers except for moves and missing must contain a notice.
+// TestRefusedHours checks an hour whose samples in a store are impossible. It must have no energy and no cost, and all
+// commands must still succeed. All answers except for moves and missing must contain a notice.
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
@@ -227,7 +226,7 @@ func TestRefusedHours(t *testing.T) {
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// This is the energy of two boards with 200 W in four hours, without the minute before the first scrape.
+		// Two boards use 200 W in four hours, without the minute before the first scrape.
 		r.has(0, "incomplete: 1 of 5 hours of east are refused", "1.593")
 		run(t, "verify", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "-o", "csv").
 			has(1, "east,5,5,,0,0,1,1,", "unknown pod vision/pS2 (uid-S2) of east: 0.797 kWh in 5 hours")

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact answers with inputs for the Impact Framework of the Green Software Foundation. An input contains the energy of
-// a group in an hour in kWh. If --carbon is set, it also contains the emissions in grams.
+// impact returns inputs for the Impact Framework of the Green Software Foundation. An input contains the energy of a
+// group in an hour in kWh. If --carbon is set, it also contains the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {
@@ -41,7 +41,6 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// input describes a group in an hour, with its energy in kWh and its emissions in grams.
 type input struct {
 	factors.Use
 	component  string
@@ -68,7 +67,6 @@ func inputs(charges []table.Charge, columns []string) (all []*input) {
 	return slices.DeleteFunc(all, func(i *input) bool { return i.Energy == 0 })
 }
 
-// inputColumns contains the columns of an input for the Impact Framework.
 var inputColumns = columns[*input]{
 	{"component", "", print.Text, func(i *input) any { return i.component }},
 	{"timestamp", "", print.Text, func(i *input) any { return focusTime(i.Hour) }},

@@ -19,8 +19,8 @@ import (
 )
 
 // TestScopeOfErrors checks that a reader with access to some clusters gets the same errors and failures from a database
-// as from files. The database adds up the errors itself, and must not return rows of GPUs with errors for this reader.
-// A board was moved into an accessible cluster from a cluster that is not accessible.
+// as from files. The database must add up the errors itself, and must not return rows of GPUs with errors for this
+// reader. A board was moved into an accessible cluster from a cluster that is not accessible.
 func TestScopeOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 4 {
@@ -76,12 +76,12 @@ func TestScopeOfErrors(t *testing.T) {
 	}
 }
 
-// metered counts the rows that are read from books, and measures the memory in use after the last row of a read.
+// metered counts the rows that a source returns, and measures the memory in use after the last row.
 type metered struct {
 	reading.Source
 	heap uint64 // largest number of bytes in use
 	rows int
-	// details counts the reads of rows with errors. A read of places returns no errors.
+	// details counts the reads that return errors of GPUs.
 	details int
 }
 

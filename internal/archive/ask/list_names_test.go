@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// rack files an hour of the boards S0 to S39, with two boards per node.
+// rack writes one hour of the boards S0 to S39, with two boards per node.
 func rack(t *testing.T) string {
 	h := &table.Hour{}
 	for i := range 40 {
@@ -85,7 +85,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence asks about a list of many boards. The answer must include boards that were last seen long ago.
+// TestLongAbsence checks that the answer about many boards includes boards that were last seen long ago.
 func TestLongAbsence(t *testing.T) {
 	const last = 20 * 24
 	folder := bookstest.File(t, "csv", hourly(last+1, func(n int, h *table.Hour) {

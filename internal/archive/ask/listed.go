@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// listed is a row about one stay of a board.
+// listed is a row about a board in one place.
 type listed struct {
-	name string // name in the question
+	name string // argument or entry of --names
 	*Stay
 	asset  factors.Asset
 	state  string
@@ -19,8 +19,7 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards that have one of the given names. all contains stays; a board is returned once
-// for each of its names and stays.
+// listed returns a row for each given name and each element of all that has this name.
 func (q *question) listed(names []named, all []*Stay, until time.Time) (boards []*listed) {
 	for _, n := range names {
 		if n.unknown != nil {
@@ -36,26 +35,25 @@ func (q *question) listed(names []named, all []*Stay, until time.Time) (boards [
 	return boards
 }
 
-// unlisted returns the row for a name that the books do not contain.
+// unlisted returns the row for an unknown name.
 func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether a stay belongs to this name. For a node or chassis, the stay must be in this node or chassis.
+// has reports whether the name selects s. The name of a node or chassis does not select periods in which the board was
+// elsewhere.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)
 }
 
-// boardColumns contains columns that identify a board. The first column is part of the text only if the question
-// contains several names.
+// The first column is shown in text only if the question contains several names.
 var boardColumns = columns[*listed]{
 	{"name", "", print.Text, func(l *listed) any { return l.name }},
 	{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
 	{"uuid", "", print.Text, func(l *listed) any { return l.UUID }},
 }
 
-// assetColumns contains the columns from the list of assets.
 var assetColumns = columns[*listed]{
 	{"asset_tag", "ASSET", print.Text, func(l *listed) any { return l.asset.Tag }},
 	{"warranty", "WARRANTY", print.Text, func(l *listed) any { return l.asset.Warranty }},
@@ -63,7 +61,6 @@ var assetColumns = columns[*listed]{
 	{"state", "STATE", print.Text, func(l *listed) any { return l.state }},
 }
 
-// placeColumns contains the columns that describe a place.
 var placeColumns = columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -75,7 +72,6 @@ var placeColumns = columns[*listed]{
 	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
 }
 
-// errorsOfStay contains the columns for the errors before and during a stay.
 var errorsOfStay = append(columns[*listed]{
 	{"lifetime_uncorrectable_before", "", print.Count, func(l *listed) any { return number(lifetimeBefore(l.errors)) }},
 }, within(errorColumns, (*listed).counts)...)

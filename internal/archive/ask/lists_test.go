@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest returns books with two hours: one has the largest possible energy and time, and the other the smallest.
+// largest writes two hours: one has the largest possible energy and time, and the other the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
 	return bookstest.File(f, "csv", hourly(2, func(n int, h *table.Hour) {
@@ -23,7 +23,7 @@ func largest(f *testing.F) string {
 	})...)
 }
 
-// rows returns the rows of a JSON answer from the books of largest, or no rows if the list is invalid.
+// rows returns the rows of a JSON answer about the archive of largest, or no rows if the list is invalid.
 func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)
@@ -37,7 +37,7 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 // of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 
-// checkSums checks that amounts are neither negative nor too large, and that they add up to the total.
+// checkSums checks that values are neither negative nor too large, and that they add up to the total.
 func checkSums(t *testing.T, rows []map[string]any, column string) {
 	t.Helper()
 	sum := 0.0
@@ -54,7 +54,6 @@ func checkSums(t *testing.T, rows []map[string]any, column string) {
 	}
 }
 
-// FuzzPrices checks the costs in statements for any list of prices.
 func FuzzPrices(f *testing.F) {
 	folder := largest(f)
 	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-01,,,,0.2,2,EUR\n2026-10-01T01:00,,east,H100,1e9,1e9,EUR\n")
@@ -77,7 +76,6 @@ func FuzzPrices(f *testing.F) {
 	})
 }
 
-// FuzzCarbon checks the emissions in statements for any list of intensities.
 func FuzzCarbon(f *testing.F) {
 	folder := largest(f)
 	f.Add("from,until,zone,grams_per_kwh\n2026-10-01,,DE,1e9\n2026-10-01T01:00,,DE,1e-320\n")
@@ -90,7 +88,7 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks the place of a board with any list of assets. The list may add a tag to the board, but no boards.
+// FuzzAssets checks that a list of assets may add a tag to a board, but no boards.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")
@@ -108,7 +106,7 @@ func FuzzAssets(f *testing.F) {
 	})
 }
 
-// FuzzRMA asks about a missing board, with any list of returned boards.
+// FuzzRMA checks the command missing with any list of returned boards.
 func FuzzRMA(f *testing.F) {
 	folder := largest(f)
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")

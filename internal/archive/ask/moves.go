@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// lookback is the length of the period before the selected time that is also read. A board that was in its place in this period
-// is not new.
+// lookback is the length of the period before the selected time that is also read. A board that was in the same place
+// in that period is not new.
 const lookback = day
 
 // moves lists the boards that arrived, left or were swapped.
@@ -26,7 +26,6 @@ func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	return q.moveColumns().answer(found...), err
 }
 
-// moveColumns returns columns for events of boards.
 func (q *question) moveColumns() columns[boardEvent] {
 	return columns[boardEvent]{
 		{"time", "TIME", print.Time, func(e boardEvent) any { return e.At }},
@@ -60,8 +59,8 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// lastFiled returns the last filed hour, or zero if no hour is filed. It starts with the end of the period, and reads
-// longer parts until it finds a filed hour.
+// lastFiled returns the last hour with data, or zero if there is none. It begins at the end of the period, and reads
+// longer parts until it finds an hour.
 func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Time, err error) {
 	for length := time.Hour; ; length *= 4 {
 		part := of
@@ -78,7 +77,7 @@ func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Tim
 	}
 }
 
-// gone returns the UUIDs of boards that are in no place in the last filed hour, sorted.
+// gone returns the UUIDs of boards that were not scraped in the last hour with data, sorted.
 func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	hour, err := q.lastFiled(ctx, of)
 	if err != nil || hour.IsZero() {
@@ -104,7 +103,6 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	return slices.Sorted(maps.Keys(gone)), nil
 }
 
-// missingColumns returns columns for boards that are in no place at the given time.
 func (q *question) missingColumns(at time.Time) columns[*listed] {
 	return columns[*listed]{
 		{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
@@ -123,7 +121,6 @@ func (q *question) missingColumns(at time.Time) columns[*listed] {
 	}
 }
 
-// missing lists the boards without a place, and how long they have been missing.
 func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	of.Places = true

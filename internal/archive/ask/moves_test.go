@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// answer asks about boards in a random history, and returns the given columns.
+// answer runs a command about the boards of a random history, and returns the given columns.
 func answer(t *testing.T, source string, from int, columns []string, question ...string) (rows []string) {
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
@@ -37,7 +37,7 @@ func answer(t *testing.T, source string, from int, columns []string, question ..
 
 const day = 24
 
-// moves returns the events that were drawn for the second day and later.
+// moves returns the expected events of the second day and later.
 func moves(p *foldtest.Places) (rows []string) {
 	for _, e := range p.Events {
 		if !e.At.Before(p.Start.Add(day * time.Hour)) {
@@ -50,9 +50,9 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares the answers to moves and history with drawn histories. In these histories, boards are removed,
-// return, or are swapped, replaced or moved. Nodes are silent or reboot, a cluster is installed late, and some hours
-// are not filed.
+// TestMoves compares the answers of moves and history with random histories. In these histories, boards are removed,
+// return, or are swapped, replaced or moved. Nodes reboot or are not scraped, a cluster is installed late, and the
+// archive lacks some hours.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {
@@ -85,7 +85,6 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMovesInStore compares answers from a store with drawn histories.
 func TestMovesInStore(t *testing.T) {
 	for seed := range uint64(draws.Of(3, 10)) {
 		p := foldtest.DrawPlaces(seed, october, false)
@@ -97,8 +96,8 @@ func TestMovesInStore(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDays compares the answers from a database with the answers from files, for drawn histories. The database
-// reads places for whole days, whereas files contain only hours. In some hours, a GPU is in two clusters.
+// TestPlacesOfDays compares the answers from a database with the answers from files. The database reads daily sums,
+// whereas files contain only hours. In some hours, a GPU is in two clusters.
 func TestPlacesOfDays(t *testing.T) {
 	for seed := range uint64(draws.Of(2, 3)) {
 		p := foldtest.DrawPlaces(seed, october, true)

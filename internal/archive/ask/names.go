@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// UnknownError means that the books contain no board, node or chassis with this name.
+// UnknownError means that the source contains no board, node or chassis with this name.
 type UnknownError struct {
 	Name string
-	// Similar contains names that begin with the unknown name, or serial numbers that differ from it
-	// in few characters. More is the number of further names that begin with the unknown name.
+	// Similar contains names that begin with the unknown name, or serial numbers that differ from it in few characters.
+	// More is the number of further names that begin with the unknown name.
 	Similar []string
 	More    int
 	Source  string
@@ -32,7 +32,6 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no board, node or chassis %q since %s: %s", e.Source, e.Name, e.Since.Format(time.DateOnly), e.advice())
 }
 
-// advice returns the next step for the user.
 func (e *UnknownError) advice() string {
 	names := strings.Join(e.Similar, ", ")
 	switch {
@@ -47,7 +46,6 @@ func (e *UnknownError) advice() string {
 // standardInput is an argument, or a value of --names. It makes the command read the names from standard input.
 const standardInput = "-"
 
-// checkNames checks the arguments, and the flags about names.
 func (c *command) checkNames(o *options, arguments []string) error {
 	switch {
 	case len(arguments) > 0 && c.argument == "":
@@ -62,8 +60,7 @@ func (c *command) checkNames(o *options, arguments []string) error {
 	return nil
 }
 
-// takeNames sets the names of a question. The arguments come first, followed by the names in
-// --names.
+// takeNames sets the names of a question. The arguments come first, followed by the names in --names.
 func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
 	if err := c.checkNames(o, arguments); err != nil {
 		return err
@@ -81,7 +78,6 @@ func (c *command) takeNames(o *options, arguments []string, in io.Reader) error 
 	return o.addNames(o.list, in)
 }
 
-// addNames adds the names in a file, or in standard input.
 func (o *options) addNames(path string, in io.Reader) error {
 	if path != standardInput {
 		file, err := os.Open(path)
@@ -102,16 +98,16 @@ func (o *options) addNames(path string, in io.Reader) error {
 // named is a name in the question, with the boards that have this name.
 type named struct {
 	name string // as the user wrote it
-	// value is the serial number if the name is an asset tag, and the name otherwise. kind is serial,
-	// uuid, node or chassis.
+	// value is the serial number if the name is an asset tag, and the name otherwise. kind is serial, uuid, node or
+	// chassis.
 	value, kind string
 	uuids       []string      // sorted
 	unknown     *UnknownError // nil for a known name
-	asset       factors.Asset // asset that is suggested for an unknown name
+	asset       factors.Asset // asset of an unknown name, if the list of assets contains it
 }
 
-// find returns the boards of each name in the question, and notices about ambiguous names. If the
-// question has only one name, the name must be known. If it has no names, find returns nil.
+// find returns the boards of each name in the question, and notices about ambiguous names. If the question has only one
+// name, the name must be known. If it has no names, find returns nil.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	if len(q.names) == 0 {
 		return nil, nil, nil
@@ -157,7 +153,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 	return all, notices, nil
 }
 
-// boardsByName groups boards by name. A board has several names.
+// boardsByName contains each board several times: by serial number, UUID, node and chassis.
 func boardsByName(boards []books.Board) map[string][]books.Board {
 	all := make(map[string][]books.Board)
 	for _, b := range boards {
@@ -170,7 +166,7 @@ func boardsByName(boards []books.Board) map[string][]books.Board {
 	return all
 }
 
-// maxUnknown is the maximum number of unknown names that are reported in notices.
+// maxUnknown is the maximum number of unknown names in notices.
 const maxUnknown = 10
 
 // set sets the boards that have the name, and returns a notice if the name is ambiguous.
@@ -202,9 +198,8 @@ func (n *named) set(found []books.Board) (notice string) {
 // maxPrefixed is the maximum number of suggested names that begin with an unknown name.
 const maxPrefixed = 5
 
-// setUnknown sets the error and the asset for an unknown name.
 func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
-	if q.limited { // the board may be in a part of the books that the reader may not see
+	if q.limited { // an asset outside the reader's scope must stay hidden
 		n.value = n.name
 	} else {
 		n.asset = q.assets.Of(n.value)
@@ -212,7 +207,6 @@ func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
 	n.unknown = q.unknown(n.value, boards, of)
 }
 
-// unknown returns the error for an unknown name. It contains similar names.
 func (q *question) unknown(name string, boards []books.Board, of books.Query) *UnknownError {
 	e := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
 	serials, prefixed := make(map[string]bool), make(map[string]bool)
@@ -233,7 +227,6 @@ func (q *question) unknown(name string, boards []books.Board, of books.Query) *U
 	return e
 }
 
-// uuids returns the UUIDs of all boards, sorted.
 func uuids(of []named) (all []string) {
 	for _, n := range of {
 		all = append(all, n.uuids...)
@@ -242,7 +235,6 @@ func uuids(of []named) (all []string) {
 	return slices.Compact(all)
 }
 
-// titled shows the first column, with the name, if the question contains several names.
 func (q *question) titled(a print.Answer) print.Answer {
 	if len(q.names) > 1 {
 		a.Columns[0].Title = "NAME"

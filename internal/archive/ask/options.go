@@ -53,10 +53,10 @@ type options struct {
 	Uncorrectable      bool
 	Factors            factors.Files
 
-	flags      *flag.FlagSet // contains the default for the URL of the books
+	flags      *flag.FlagSet // contains settings for the URL in --books
 	archives   []string      // all values of --books; Books contains the first value
-	filing     string        // flags for commands that file hours
-	locked     string        // notice about the commands in the answer to the question hours, or empty
+	filing     string        // flags for the commands in the answer of hours
+	locked     string        // notice about the commands in the answer of hours, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // names of boards, nodes or chassis
@@ -116,17 +116,15 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// addBooks sets the flag --books, which can be repeated for verify --prove.
+// addBooks adds a value of --books, which can be repeated for verify --prove.
 func (o *options) addBooks(place string) error {
 	o.archives = append(o.archives, place)
 	o.Books = o.archives[0]
 	return nil
 }
 
-// readings contains the allowed values of --store.read.
 var readings = []string{"auto", "samples", "rules"}
 
-// flags returns the flags of a command.
 func (c *command) flags() (*flag.FlagSet, *options) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
@@ -167,7 +165,7 @@ func (c *command) formats() []string {
 	return print.Formats()
 }
 
-// parse parses the command line of a question. Flags may follow the arguments.
+// parse accepts flags after the arguments.
 func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	fs, o := c.flags()
 	var names []string
@@ -192,7 +190,6 @@ func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	return o, o.validate(c)
 }
 
-// exclude returns an error if two flags select different times.
 func (c *command) exclude(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -236,20 +233,19 @@ func (o *options) validate(c *command) (err error) {
 	return nil
 }
 
-// variable returns the environment variable of a flag.
 func variable(name string) string {
 	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
 }
 
-// inConfig contains the flags that environment variables and the configuration file can set. These
-// flags select the books and the form of the answers.
+// inConfig contains the flags that environment variables and the configuration file can set. These flags select the
+// source and the form of the answers.
 var inConfig = []string{
 	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets flags that the command line does not set. It uses environment variables and, for the remaining flags,
-// the configuration file.
+// defaults sets flags that are not on the command line. Environment variables take precedence over the configuration
+// file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -265,7 +261,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 		return nil
 	}
 	if given["store.url"] && !given["books"] && !o.Prove {
-		given["books"] = true // a store on the command line takes precedence over books from the environment
+		given["books"] = true // a store on the command line takes precedence over an archive from the environment
 	}
 	for _, name := range inConfig {
 		if err := set(name, os.Getenv(variable(name)), "$"+variable(name)); err != nil {
@@ -282,7 +278,6 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 	return err
 }
 
-// readConfig returns the path and the values of the configuration file.
 func (o *options) readConfig() (path string, values map[string]string, err error) {
 	path = cmp.Or(o.Config, os.Getenv("GPULEDGER_CONFIG"))
 	needed := path != ""
@@ -311,7 +306,6 @@ func (o *options) readConfig() (path string, values map[string]string, err error
 	return path, values, nil
 }
 
-// open opens the books.
 func (o *options) open(ctx context.Context, progress func(string)) (books.Source, error) {
 	switch {
 	case o.Books == "":
@@ -339,7 +333,6 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	return source, nil
 }
 
-// isFile reports whether a path names a file.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

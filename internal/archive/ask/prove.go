@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterProof contains the sums for a cluster from one source.
+// clusterProof contains the sums of a cluster in one source.
 type clusterProof struct {
 	*proof
 	cluster string
@@ -25,7 +25,6 @@ type clusterProof struct {
 	digest  string
 }
 
-// proofColumns contains columns for the sums from several sources.
 var proofColumns = columns[clusterProof]{
 	{"cluster", "CLUSTER", print.Text, func(p clusterProof) any { return p.cluster }},
 	{"source", "SOURCE", print.Text, func(p clusterProof) any { return p.name }},
@@ -40,7 +39,7 @@ var proofColumns = columns[clusterProof]{
 }
 
 // ruleTolerance is the maximum difference between rules and samples that rounding can cause. It is in mJ or ms, for
-// each account and day.
+// each namespace or manager and day.
 const ruleTolerance = 1000
 
 const (
@@ -50,7 +49,7 @@ const (
 	ofNone   = books.Unattributed
 )
 
-// accountDay identifies an account of a cluster on a day.
+// accountDay identifies a namespace, a manager, the boards or the unattributed energy of a cluster, on a day.
 type accountDay struct {
 	cluster    string
 	day        time.Time
@@ -72,7 +71,7 @@ func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
 
-// proof contains the sums from one source.
+// proof contains the sums of one source.
 type proof struct {
 	name      string
 	tolerance int64
@@ -88,10 +87,8 @@ func newProof(name string) *proof {
 
 func (p *proof) add(key accountDay, n amounts) { p.sums[key] = p.sums[key].plus(n) }
 
-// proofBy contains the columns by which a proof groups charges.
 var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
 
-// read reads the sums of a source.
 func (p *proof) read(ctx context.Context, source books.Source, of books.Query) error {
 	of.By = proofBy
 	st, err := source.Statement(ctx, of)
@@ -103,7 +100,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 	return nil
 }
 
-// readRules reads the sums that rules recorded. It does not check them.
+// readRules reads the sums that rules recorded. It does not check that they balance.
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
@@ -126,7 +123,6 @@ func (p *proof) readRules(ctx context.Context, source books.Source, of books.Que
 	return nil
 }
 
-// take adds the charges and the hours in a statement to the proof.
 func (p *proof) take(st *books.Statement) {
 	p.charge(st.Charges)
 	pruned := 0
@@ -159,7 +155,6 @@ func (p *proof) charge(charges []table.Charge) {
 	}
 }
 
-// balance checks that the charges of each day add up to the energy of the boards.
 func (p *proof) balance() {
 	days := make(map[accountDay]int64)
 	for key, sum := range p.sums {
@@ -178,7 +173,6 @@ func (p *proof) balance() {
 	}
 }
 
-// compare compares the hours and sums of two sources.
 func (p *proof) compare(first *proof, of books.Query) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
@@ -200,7 +194,6 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// The method of returns the row for a cluster.
 func (p *proof) of(cluster string) clusterProof {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {
@@ -214,7 +207,6 @@ func (p *proof) of(cluster string) clusterProof {
 	return clusterProof{p, cluster, sums, hex.EncodeToString(sum.Sum(nil))[:16]}
 }
 
-// name returns the words that name a cluster in a sentence.
 func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
 
 // proofs reads all sources: the samples in the store, the rules in the store, and the archives.
@@ -253,10 +245,10 @@ func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, er
 	return all, nil
 }
 
-// maxDifferences is the maximum number of differences that are listed.
+// maxDifferences is the maximum number of differences in the answer.
 const maxDifferences = 20
 
-// prove compares the sums from independent sources.
+// prove compares the sums of independent sources.
 func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := proofColumns.answer()

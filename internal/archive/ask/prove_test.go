@@ -16,8 +16,8 @@ import (
 
 const fleetHours = 26
 
-// fleet returns a store with the samples of a fleet and with the results of rules for its true energy. It also returns
-// the true energy in mJ.
+// fleet returns a store with the samples of a simulated fleet and with the results of recording rules. truth is the
+// energy of all boards in mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
 	t.Helper()
 	samples = foldtest.NewStore()
@@ -34,7 +34,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 	return server.URL, samples, truth
 }
 
-// fileFleet files the hours of a fleet in a folder. change may modify each hour.
+// fileFleet writes the hours of a fleet to a folder. change may modify each hour.
 func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
 	return bookstest.File(t, "csv", hourly(fleetHours, func(n int, h *table.Hour) {
@@ -48,7 +48,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 	})...)
 }
 
-// resultAt returns the time of the sample with a rule's result for an hour.
+// resultAt returns the time at which a rule recorded its result for an hour.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
@@ -57,8 +57,8 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify also reads the samples of a store, and rejects rules with wrong results.
-// Statements from wrong rules must fail with an error that contains the hour and the namespace.
+// TestVerifyRules checks that verify compares the samples of a store even if the rules have wrong results. Statements
+// from wrong rules must fail with an error that contains the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))
@@ -82,8 +82,8 @@ func TestVerifyRules(t *testing.T) {
 	ask("statement", "--by=cluster", "--store.read=rules", "-o", "csv").has(0, fmt.Sprintf("total,TOTAL,%d,", truth))
 }
 
-// TestProve checks that the sums of samples, rules and archives are compared by account and day, and not only in
-// total.
+// TestProve checks that the sums of samples, rules and archives are compared by namespace or manager and day, and not
+// only in total.
 func TestProve(t *testing.T) {
 	right, samples, truth := fleet(t, nil)
 	folder := fileFleet(t, samples, nil)
@@ -139,8 +139,8 @@ func TestProve(t *testing.T) {
 	run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...).has(2)
 }
 
-// TestNegativeRest checks that verify rejects filed rows that charge more energy than a board used, even if all rows
-// add up to the energy of the boards.
+// TestNegativeRest checks that verify rejects rows that charge more energy than a board used, even if all rows add up
+// to the energy of the boards.
 func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}

@@ -13,23 +13,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// question is a question with its options and the books that it reads.
+// question is a question with its options and its source.
 type question struct {
 	options
 	source   *reader
 	now      time.Time
 	progress func(string)
-	// limited is set if the reader sees only a part of the books.
+	// limited is set if the reader may see only a part of the source.
 	limited bool
-	// failed is set if the answer reports a problem, for example that the books are incomplete.
+	// failed is set if the answer reports a problem, for example missing hours.
 	failed bool
 }
 
-// maxRefused is the maximum number of boards that are listed for refused hours.
+// maxRefused is the maximum number of refused boards in notices.
 const maxRefused = 5
 
-// refused returns notices about refused hours in a store. Statements omit the energy and money of
-// these hours.
+// refused returns notices about hours with impossible samples in a store. Statements omit the energy and money of these
+// hours.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) []string {
@@ -38,7 +38,7 @@ func refusals(all []books.Refusal) []string {
 	})
 }
 
-// atMost returns a notice about each of the first values, and a notice that counts the other values.
+// atMost returns a notice about each of the first values, and a notice with the number of other values.
 func atMost[V any](limit int, all []V, others string, notice func(V) string) (notices []string) {
 	for _, v := range all[:min(limit, len(all))] {
 		notices = append(notices, notice(v))
@@ -49,14 +49,13 @@ func atMost[V any](limit int, all []V, others string, notice func(V) string) (no
 	return notices
 }
 
-// reader reads the books for a question. It remembers the refusals that it finds.
+// reader collects the refused boards of all reads.
 type reader struct {
 	books.Source
 	limit int // maximum number of sums of charges; 0 means no limit
 	known map[refusalKey]books.Refusal
 }
 
-// refusalKey identifies a board in a refused hour.
 type refusalKey struct {
 	cluster, node, uuid string
 	hour                time.Time
@@ -75,7 +74,6 @@ func (r *reader) add(all []books.Refusal) {
 	}
 }
 
-// refusals returns the refusals that were found, sorted by cluster, hour and board.
 func (r *reader) refusals() []books.Refusal {
 	all := slices.Collect(maps.Values(r.known))
 	books.SortRefusals(all)
@@ -105,7 +103,7 @@ func (r *reader) Rows(ctx context.Context, of books.Query) iter.Seq2[books.Row, 
 	}
 }
 
-// period returns the period that the question covers. It ends with a full hour: now, or the hour that contains --at.
+// period returns the period of the question. It ends with a full hour: now, or the hour that contains --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {
@@ -128,7 +126,7 @@ func (q *question) period() books.Query {
 	return of
 }
 
-// moment returns the period that the question covers. Unlike period, it ends exactly at --at, at --to, or now.
+// moment returns the period of the question. Unlike period, it ends exactly at --at, at --to, or now.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
@@ -157,7 +155,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// settle is the part of an hour in which some exporters may not have been scraped yet.
+// settle is the time after an hour in which some exporters may not have been scraped yet.
 const settle = 5 * time.Minute
 
 // where narrows a query to rows with one of the given values in a column.

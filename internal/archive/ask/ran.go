@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ranColumns contains columns for the pods and units that used GPUs.
 var ranColumns = columns[*use]{
 	{"cluster", "CLUSTER", print.Text, func(u *use) any { return u.Cluster }},
 	{"namespace", "NAMESPACE", print.Text, func(u *use) any { return u.Namespace }},
@@ -47,7 +46,7 @@ var ranColumns = columns[*use]{
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "reason", "hour"}
 
-// ran lists the pods and units that used boards, or the boards that they used.
+// ran lists the pods and units that used a board, or the boards that a pod, workload or unit used.
 func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if !q.At.IsZero() {
@@ -76,7 +75,6 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// users narrows a query to the boards, pods, workload or unit in the question.
 func (q *question) users(ctx context.Context, of books.Query) (books.Query, []string, error) {
 	given := len(q.names)
 	for _, text := range []string{q.Pod, q.Workload, q.Unit} {
@@ -107,13 +105,11 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	return of, nil, err
 }
 
-// cutPair splits NAMESPACE/POD or a similar pair of names.
 func cutPair(text string) (before, after string, ok bool) {
 	before, after, _ = strings.Cut(text, "/")
 	return before, after, before != "" && after != ""
 }
 
-// workload narrows a query to the workload in the question.
 func (q *question) workload(of books.Query) (books.Query, error) {
 	columns := []string{"namespace", "workload_kind", "workload_name"}
 	parts := strings.Split(q.Workload, "/")
@@ -132,8 +128,7 @@ type use struct {
 	first, last time.Time
 }
 
-// uses adds up hourly charges for each pod or unit and GPU. The uses are sorted by their first
-// hours.
+// uses adds up hourly charges for each pod or unit and GPU, sorted by the first hour.
 func uses(charges []table.Charge) (all []*use) {
 	type key struct{ cluster, node, uuid, namespace, pod, uid, manager, unit string }
 	known := make(map[key]*use)

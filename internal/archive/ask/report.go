@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// report answers with one page for each board.
 func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -36,7 +35,6 @@ func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	return pages, nil
 }
 
-// page describes all boards that have a given name on one page.
 func (q *question) page(ctx context.Context, of books.Query, n named) (print.Page, error) {
 	if n.unknown != nil {
 		return print.Page{Title: "Board " + n.name, Sections: []print.Section{
@@ -81,7 +79,6 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 	})}, nil
 }
 
-// asset returns a board's entries in the lists of assets and RMAs.
 func (q *question) asset(serial string) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "serial", Title: "SERIAL"}, {Name: "tag", Title: "TAG"}, {Name: "warranty", Title: "WARRANTY"}, {Name: "order", Title: "ORDER"}, {Name: "site", Title: "SITE"}, {Name: "rma", Title: "RMA"},
@@ -93,8 +90,7 @@ func (q *question) asset(serial string) print.Answer {
 	return a
 }
 
-// recordedErrors returns a section with the errors of a board. It returns no section if the books contain no error
-// counts of this board.
+// recordedErrors returns no section if no error count of the board is known.
 func recordedErrors(rows []books.Row) []print.Section {
 	var sum table.GPU
 	for i := range rows {
@@ -106,7 +102,6 @@ func recordedErrors(rows []books.Row) []print.Section {
 	return []print.Section{{Title: "Memory, links and clocks", Answer: errorColumns.answer(&sum)}}
 }
 
-// faults lists the errors of a board by hour.
 func faults(all []*Stay) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "node", Title: "NODE"}, {Name: "xid", Title: "XID"}, {Name: "count", Title: "COUNT", Kind: print.Count},

@@ -20,30 +20,30 @@ type Request struct {
 	Command string
 	// Names contains the names of boards, nodes or chassis.
 	Names []string
-	// Flags contains the values of flags, by name. Flags that select files or books are rejected.
+	// Flags contains the values of flags, by name. Flags that select files or sources are rejected.
 	Flags url.Values
 	// Scope limits the answer.
 	Scope Scope
 }
 
-// Library answers the requests from pages. It reads the books of a server.
+// Library answers the requests from pages. It reads the archive or store of a server.
 type Library struct {
-	// Open opens the books. Label is the flag that selects the books, as notices show it. If Open is nil, the file in
-	// Config names the books.
+	// Open opens the source. Label is the flag that selects the source, as notices show it. If Open is nil, the file in
+	// Config names the source.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
-	// Sink is the name of the books in the server's logs and metrics.
+	// Sink is the name of the source in the server's logs and metrics.
 	Sink string
-	// Config is the path of a file with flag values, as in --config of a question. It may be empty.
+	// Config is the path of a file with flag values, as in --config. It may be empty.
 	Config string
 	// Filing contains flags for the commands on the page of hours: the store and the sinks, as shell words. Only
-	// readers of all books see these flags.
+	// readers with [Scope.All] see these flags.
 	Filing string
 	// Locked is a notice that the server locks a sink. While the server runs, the commands on the page of hours cannot
 	// write to this sink. Locked is empty if no sink is locked.
 	Locked string
 	Now    func() time.Time
-	// MaxSums limits how many sums of charges an answer may need. A request that needs more sums fails with
+	// MaxSums limits the number of sums of charges that an answer needs. A request that needs more sums fails with
 	// [books.ErrTooMany]. 0 means that there is no limit.
 	MaxSums int
 }
@@ -53,7 +53,7 @@ type Reply struct {
 	Answer print.Answer
 	Pages  []print.Page
 	Style  print.Style
-	// Failed is set if the answer reports a problem, for example that the books are incomplete.
+	// Failed is set if the answer reports a problem, for example missing hours.
 	Failed bool
 }
 
@@ -70,12 +70,12 @@ func (e InvalidError) Unwrap() error { return e.error }
 // repair the file.
 type settingsError struct{ error }
 
-// readerFlags contains the flags that readers of pages can set. All other flags select files, books or stores on the
+// readerFlags contains the flags that readers of pages can set. All other flags select files, archives or stores on the
 // server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
 // Answer answers a request. The error is an [InvalidError] for an invalid request, and [ErrScope] if the scope of the
-// reader does not allow it. [IsUnknown] is true for the error for an unknown name or time.
+// reader does not allow the request. [IsUnknown] is true for an error about an unknown name or time.
 func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
 	c := find(r.Command)
 	if c == nil {
@@ -148,7 +148,6 @@ func (c *command) request(r Request, config string) (*options, error) {
 	return o, o.validate(c)
 }
 
-// readerFlags returns the flags that readers of pages can set for a question.
 func (c *command) readerFlags(fs *flag.FlagSet) []string {
 	return slices.DeleteFunc(slices.Clone(readerFlags), func(name string) bool { return fs.Lookup(name) == nil })
 }
@@ -176,7 +175,7 @@ func Quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// IsUnknown reports whether an error means that the books do not contain a name or a time.
+// IsUnknown reports whether an error means that the source does not contain a name or a time.
 func IsUnknown(err error) bool {
 	return errors.As(err, new(*UnknownError)) || errors.As(err, new(*noHoursError)) || errors.As(err, new(unusedError))
 }

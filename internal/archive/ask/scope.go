@@ -11,15 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Scope describes the part of the books that a reader may see. The zero value is the empty scope.
+// Scope describes the data that a reader may see. The zero value is the empty scope.
 type Scope struct {
-	// All is set if the reader may see all books.
-	All bool
-	// Rules selects parts of the books that the reader may see.
+	// All is set if the reader may see all data.
+	All   bool
 	Rules []Rule
 }
 
-// Rule selects a part of the books. An empty list selects all values.
+// Rule selects a part of the data. An empty list selects all values.
 type Rule struct {
 	Teams      []string `json:"teams,omitempty"`
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -32,8 +31,7 @@ var ErrScope = errors.New("outside the scope of this reader")
 // others is the reason that is shown for charges outside the scope of a reader.
 const others = "others"
 
-// reach is the smallest scope that allows a question. The zero value requires all books, so only a reader with
-// Scope.All can ask a question that sets no reach.
+// reach is the smallest scope that allows a question. The zero value requires Scope.All.
 type reach int
 
 const (
@@ -41,7 +39,6 @@ const (
 	chargeReach                   // also allowed for readers of teams or namespaces
 )
 
-// allows returns ErrScope if the scope does not allow a question.
 func (s Scope) allows(c *command, o *options) error {
 	switch {
 	case s.All:
@@ -56,7 +53,6 @@ func (s Scope) allows(c *command, o *options) error {
 	return fmt.Errorf("%w: %s", ErrScope, c.name)
 }
 
-// clusterwide reports whether the scope consists of whole clusters.
 func (s Scope) clusterwide() bool {
 	return !slices.ContainsFunc(s.Rules, func(r Rule) bool { return len(r.Teams)+len(r.Namespaces) > 0 })
 }
@@ -72,7 +68,6 @@ func (s Scope) clusters() (names []string) {
 	return names
 }
 
-// contains reports whether the reader may see the owner of a charge.
 func (s Scope) contains(c *table.Charge) bool {
 	in := func(allowed []string, value string) bool { return len(allowed) == 0 || slices.Contains(allowed, value) }
 	return slices.ContainsFunc(s.Rules, func(r Rule) bool {
@@ -80,7 +75,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns the books that a reader may see. A question cannot read other parts through them.
+// limit returns a source that contains only the data in the scope.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
@@ -92,8 +87,8 @@ func (s Scope) limit(source books.Source) books.Source {
 	return limited
 }
 
-// scoped limits books to the clusters that the rules of a reader name. Within these clusters, it shows the charges of
-// the reader's teams and namespaces. Other charges keep their amounts but have no names, so that sums are complete.
+// scoped limits a source to the clusters in the scope. Within these clusters, it shows the charges of the reader's
+// teams and namespaces. Other charges keep their energy and times but have no names, so that sums are complete.
 type scoped struct {
 	source books.Source
 	scope  Scope
@@ -143,7 +138,6 @@ func (s *scoped) Statement(ctx context.Context, of books.Query) (*books.Statemen
 	return st, nil
 }
 
-// charge returns a charge. It removes the names if the reader may not see the owner.
 func (s *scoped) charge(c *table.Charge) table.Charge {
 	if c.Reason == "" && s.scope.contains(c) {
 		return *c
@@ -198,7 +192,6 @@ func (s *scoped) Name() string { return s.source.Name() }
 // Close implements [books.Source].
 func (s *scoped) Close() error { return s.source.Close() }
 
-// scopedSums limits books that add up the errors of GPUs.
 type scopedSums struct {
 	*scoped
 	sums books.Summing

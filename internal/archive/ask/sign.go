@@ -23,10 +23,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// statementType is the type of a signed statement.
+// statementType is the payload type of a signed statement.
 const statementType = "application/vnd.gpuledger.statement.v1+json"
 
-// signedStatement is the payload of a signed statement.
 type signedStatement struct {
 	Program string    `json:"program"` // version of the program
 	Created time.Time `json:"created"`
@@ -36,16 +35,15 @@ type signedStatement struct {
 	By      string    `json:"by"`
 	// OfCluster is the only cluster that the statement covers, or empty for all clusters.
 	OfCluster string `json:"of_cluster,omitempty"`
-	// Chain contains the last entry of each chain. It is empty if the books have no chain.
+	// Chain contains the last entry of each hash chain. It is empty if the source has no chain.
 	Chain []head `json:"chain"`
-	// Factors contains the files and values of the flags for prices and carbon intensities.
+	// Factors contains the prices and carbon settings, by flag.
 	Factors map[string]factor `json:"factors"`
 	// Statement is the answer in JSON, and Text is the same answer as a table.
 	Statement json.RawMessage `json:"statement"`
 	Text      string          `json:"text"`
 }
 
-// head describes the last entry of a chain.
 type head struct {
 	Cluster  string    `json:"cluster"`
 	Sequence int64     `json:"sequence"`
@@ -89,7 +87,6 @@ func (q *question) sign(ctx context.Context, t Terminal, a print.Answer) error {
 	return err
 }
 
-// heads returns the last entry of each chain in the books.
 func (q *question) heads(ctx context.Context) (all []head, err error) {
 	source, ok := q.source.Source.(books.Chained)
 	if !ok {
@@ -119,7 +116,6 @@ func (q *question) heads(ctx context.Context) (all []head, err error) {
 	return all, nil
 }
 
-// usedFactors returns the prices and carbon settings that the statement used.
 func (q *question) usedFactors() (map[string]factor, error) {
 	used := make(map[string]factor)
 	for flag, path := range map[string]string{"prices": q.Factors.Prices, "carbon": q.Factors.Carbon} {
@@ -144,7 +140,7 @@ func (q *question) usedFactors() (map[string]factor, error) {
 // maxDocument is the maximum size of a signed statement, in bytes.
 const maxDocument = 64 << 20
 
-// verifyDocument verifies the signature of a statement and prints the statement. It reads no books.
+// verifyDocument verifies the signature of a statement and prints the statement. It reads no archive.
 func (o *options) verifyDocument(t Terminal) error {
 	if o.PublicKey == "" {
 		return errors.New("a signed statement requires --public-key")

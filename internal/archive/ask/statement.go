@@ -23,10 +23,8 @@ var groupings = map[string][]string{
 	"unit": {"manager", "unit"}, "user": {"username"}, "queue": {"queue"}, "cluster_queue": {"cluster_queue"},
 }
 
-// groups lists the valid words in --by.
 const groups = "team, namespace, workload, pod, unit, user, queue, cluster_queue, label:NAME, node, serial, cluster, model, reason"
 
-// grouping returns the columns that --by selects. The flag may contain several words.
 func grouping(text string) (columns []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -48,27 +46,25 @@ func compact(columns []string) []string {
 	return slices.Compact(columns)
 }
 
-// line is a line of a statement, with its sums.
 type line struct {
 	kind string // group, unattributed, others or total
 	table.Charge
 	cost, grams float64
-	idleCost    float64 // cost of idle energy, and of GPU hours without work
-	idleTime    int64   // GPU time without work in ms; only for the question idle
-	used        int64   // how long owners held or used GPUs, in ms
+	idleCost    float64 // cost of idle energy, and of GPU time without activity
+	idleTime    int64   // GPU time without activity in ms; only for the command idle
+	used        int64   // time in ms in which pods and units held or used GPUs
 	profiled    float64 // energy used during the profiled time, in mJ
 }
 
-// account contains the sums of a statement before it is printed.
 type account struct {
 	of          books.Query
 	by          []string
 	lines       []*line // lines of the groups, sorted
 	rest, total line
-	others      line  // charges to owners outside the scope of the reader
+	others      line  // charges outside the scope of the reader
 	boards      int64 // energy of all boards in mJ
 	notices     []string
-	known       map[string]*line // lines of the groups, by their values
+	known       map[string]*line // lines of the groups, by the values of their columns
 	last        *line            // line of the last added charge
 	unpriced    table.Charge     // use without a price
 	unknown     map[string]int64 // energy for which the intensity is unknown, by cluster
@@ -100,7 +96,6 @@ func (q *question) ofMonth() bool {
 	return !q.Month.IsZero() || q.From.IsZero() && q.To.IsZero() && !q.since
 }
 
-// account adds up the charges in the period of a statement.
 func (q *question) account(ctx context.Context, by string) (*account, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
@@ -119,7 +114,6 @@ func newAccount(by []string, of books.Query) *account {
 	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, others: line{kind: others}, total: line{kind: "total"}}
 }
 
-// accountOf adds up the charges in the given period.
 func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*account, error) {
 	columns, err := grouping(by)
 	if err != nil {
@@ -156,7 +150,6 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 	return a, nil
 }
 
-// values returns the values of the line in the given columns.
 func (l *line) values(columns []string) (texts []string) {
 	for _, name := range columns {
 		texts = append(texts, valueOf(&l.Charge, name))
@@ -164,7 +157,6 @@ func (l *line) values(columns []string) (texts []string) {
 	return texts
 }
 
-// add adds a charge to its line.
 func (a *account) add(c *table.Charge, f factors.Factors) {
 	to := &a.rest
 	switch {
@@ -188,8 +180,8 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	}
 }
 
-// profile sets the profiled parts of all lines. It uses the sums of lines. The result thus does not depend on how
-// prices and intensities divide the time.
+// profile sets the profiled parts of all lines from the sums of the lines. The result thus does not depend on how
+// prices and carbon intensities divide the time.
 func (a *account) profile() {
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.others) {
 		l.profile()
@@ -197,8 +189,8 @@ func (a *account) profile() {
 	}
 }
 
-// profile sets the profiled part of a line. The energy of this part is estimated from its share of the time. An owner
-// without an allocation holds no GPU, for example a user who is logged in to a machine.
+// profile sets the profiled part of a line. The energy of this part is estimated from its share of the time. The held
+// time can be 0, for example for a user who is logged in to a machine without an allocation.
 func (l *line) profile() {
 	l.used = max(l.Held, l.Active)
 	if positive(l.Profiled) {
@@ -207,7 +199,7 @@ func (l *line) profile() {
 	}
 }
 
-// line returns the line for a charge. Most charges of a line are consecutive.
+// line returns the line for a charge. Consecutive charges often have the same line.
 func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last
@@ -224,7 +216,6 @@ func (a *account) line(c *table.Charge) *line {
 	return a.last
 }
 
-// statement answers with the energy and the costs of each group.
 func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	switch {
 	case q.Compare:
@@ -244,7 +235,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// ends returns the last lines of a statement. The line "others" is only for readers with a scope.
+// ends returns the last lines of a statement. The line "others" exists only for readers with a limited scope.
 func (a *account) ends(withOthers bool) (lines []*line) {
 	if !slices.Contains(a.by, "reason") {
 		lines = append(lines, &a.rest)
@@ -281,7 +272,6 @@ func (q *question) statementColumns(a *account) columns[*line] {
 	return append(all, completeColumn[*line](!a.incomplete))
 }
 
-// unless returns a value, or nil if the value is unknown.
 func unless(unknown bool, value any) any {
 	if unknown {
 		return nil
@@ -291,7 +281,6 @@ func unless(unknown bool, value any) any {
 
 func (l *line) idleShare() any { return share(l.Idle, l.Energy) }
 
-// tensorColumns contains columns for statements with profiled time.
 var tensorColumns = columns[*line]{
 	{"profiled_share", "PROFILED", print.Share, func(l *line) any {
 		if l.Profiled == nil {
@@ -314,12 +303,11 @@ func (q *question) costColumn(name string, cost func(*line) float64) column[*lin
 	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}
 }
 
-// completeColumn returns the last column. It shows whether the statement is complete.
+// completeColumn returns a column that shows whether the statement is complete.
 func completeColumn[R any](complete bool) column[R] {
 	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
 }
 
-// lineColumns returns a column for the kind of a line, and the columns that --by selects.
 func lineColumns(by []string) columns[*line] {
 	all := columns[*line]{{"line", "", print.Text, func(l *line) any { return l.kind }}}
 	for i, name := range by {
@@ -335,7 +323,6 @@ func lineColumns(by []string) columns[*line] {
 	return all
 }
 
-// cell returns the text that a line shows in a column of --by.
 func (l *line) cell(name string, first bool) any {
 	text := valueOf(&l.Charge, name)
 	switch {
@@ -372,7 +359,7 @@ func rounded(n float64) float64 {
 	return n / digits
 }
 
-// idle reports how much energy and how many GPU hours each group used without work.
+// idle reports the energy and GPU hours that each group used without activity.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// use is the energy (in kWh) and the GPU hours that a namespace uses in an hour.
 type use struct {
 	namespace     string
 	kWh, gpuHours int64
 }
 
-// fileUses files hours of a board that namespaces use. An empty namespace means idle energy.
+// fileUses writes hours in which namespaces use one board. An empty namespace means idle energy.
 func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	t.Helper()
 	var all []*table.Hour
@@ -70,8 +69,8 @@ TOTAL           11.000  7.000   +57.1 %    2.00       3.00    -33.3 %    4.75   
 	run(t, "statement", "--compare", "--format=focus", "--books="+folder).has(1, "--compare")
 }
 
-// queued files an hour. Two namespaces each contain a LocalQueue with the same name. A third pod, a job and idle energy
-// have no queue and no labels.
+// queued writes one hour to an archive. In it, two namespaces each contain a LocalQueue with the same name. A third
+// pod, a job and idle energy have no queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {
@@ -89,7 +88,6 @@ func queued(t *testing.T) (folder string) {
 	return bookstest.File(t, "csv", h)
 }
 
-// TestQueues checks statements by queue and by label.
 func TestQueues(t *testing.T) {
 	folder := queued(t)
 	tests := []struct{ question, by, want string }{
@@ -124,7 +122,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueueOfUse checks that the details of a use and the tags in FOCUS contain the queues.
+// TestQueueOfUse checks that the command ran and the tags in FOCUS contain the queues.
 func TestQueueOfUse(t *testing.T) {
 	folder := queued(t)
 	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")
@@ -136,7 +134,6 @@ func TestQueueOfUse(t *testing.T) {
 		`{\"namespace\":\"web\",\"pod\":\"p\"}`)
 }
 
-// inKWh converts millijoules to kilowatt hours.
 func inKWh(t *testing.T, text string) string {
 	t.Helper()
 	n, err := strconv.ParseFloat(text, 64)
@@ -144,10 +141,10 @@ func inKWh(t *testing.T, text string) string {
 	return strconv.FormatFloat(n/kWh, 'g', -1, 64)
 }
 
-// TestTensor checks the tensor-active time of three teams, and their energy per tensor-active second. Half of the first
+// TestTensor checks the tensor-active time of teams, and their energy per tensor-active second. Half of the first
 // team's time was profiled, the second team has no tensor activity, and the third team has no profiled time. A fourth
-// team used a GPU for an hour without holding it, as users of a machine can do. A statement without profiled time must
-// omit the columns.
+// team used a GPU for an hour without an allocation, as users of a machine can do. A statement without profiled time
+// must omit the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
@@ -182,8 +179,8 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 	r.lacks("tensor")
 }
 
-// TestTensorParts checks that prices and intensities do not change the energy per tensor-active second. A team used a
-// GPU in two clusters, and was profiled in one of them for half of an hour.
+// TestTensorParts checks that prices and carbon intensities do not change the energy per tensor-active second. A team
+// used a GPU in each of two clusters, and was profiled in one of them for half of an hour.
 func TestTensorParts(t *testing.T) {
 	var hours []*table.Hour
 	for _, cluster := range []string{"east", "west"} {

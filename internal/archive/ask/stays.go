@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is a period in which a GPU stays in one place. The GPU is in every filed hour of this period.
+// Stay is a period in which a GPU was in one place. The GPU has rows in every hour of this period for which the source
+// has data.
 type Stay struct {
 	// GPU contains the place of the GPU, and its energy and errors during the stay.
 	table.GPU
@@ -18,10 +19,11 @@ type Stay struct {
 	Start string
 	// First and Last are the times of the first and the last scrape in the stay. LastHour is the last hour of the stay.
 	First, Last, LastHour time.Time
-	// MissingSince is the first filed hour in which the GPU was no longer in this place. It is zero while the GPU is
-	// there.
+	// MissingSince is the first hour with data in which the GPU was no longer in this place. It is zero while the GPU
+	// is there.
 	MissingSince time.Time
-	// End explains why the stay ended: moved, replaced, silent or lost. It is empty while the GPU is in this place.
+	// End is the reason for the end of the stay: moved, replaced, silent or lost. It is empty while the GPU is in this
+	// place.
 	End string
 	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of this GPU. Each is
 	// nil if there is no such stay.
@@ -33,7 +35,6 @@ type Stay struct {
 // boardOf returns the serial number of a board. If that is unknown, it returns the UUID of the GPU.
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
-// stays reads the stays of GPUs, sorted by start.
 func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, error) {
 	var p parts
 	for row, err := range source.Rows(ctx, of) {
@@ -45,7 +46,6 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 	return p.stays(ctx, source, of.Until)
 }
 
-// staysIn returns the stays that the given rows describe, sorted by start.
 func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
 	var p parts
 	for _, row := range rows {
@@ -54,13 +54,13 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts contains parts of stays. A part ends when the GPU is missing for an hour, even if that hour is not filed.
+// parts contains parts of stays. A part also ends where the source has no data for an hour.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
 }
 
-// add adds a row about a GPU in one hour or in consecutive hours. In an archive, these hours may end after the query.
+// In an archive, the hours of a row may end after the query.
 func (p *parts) add(row books.Row, until time.Time) {
 	g := row.GPU
 	if g.Scrapes == 0 || g.First.After(until) {
@@ -88,7 +88,6 @@ func (p *parts) add(row books.Row, until time.Time) {
 	p.all = append(p.all, s)
 }
 
-// stays joins the parts of each stay, and sets when and how the stays end.
 func (p *parts) stays(ctx context.Context, source books.Source, until time.Time) ([]*Stay, error) {
 	c := &calendar{source: source, until: until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
 	all, err := c.join(ctx, p.all)
@@ -109,7 +108,7 @@ func newStay(g table.GPU, start string) *Stay {
 	return s
 }
 
-// add adds a reading in the same place. It sets attributes that were unknown before.
+// add adds a row about the same place. It sets attributes that were unknown before.
 func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
 	s.Last = later(s.Last, g.Last)
@@ -136,7 +135,7 @@ func (s *Stay) add(g table.GPU) {
 	}
 }
 
-// join adds the next part of a stay, after hours that are not filed.
+// join adds the next part of a stay, after hours without data.
 func (s *Stay) join(next *Stay) {
 	xids := append(s.XIDHours, next.XIDHours...)
 	g := next.GPU
@@ -145,7 +144,7 @@ func (s *Stay) join(next *Stay) {
 	s.XIDHours = xids
 }
 
-// moved reports whether two readings of a GPU are from different places. Unknown attributes are not compared.
+// moved reports whether two rows of a GPU are about different places. Unknown attributes are not compared.
 func moved(a, b table.GPU) bool {
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
 	return a.Cluster != b.Cluster || a.Node != b.Node || differ(a.SystemUUID, b.SystemUUID) || differ(a.ChassisSerial, b.ChassisSerial) ||
@@ -157,7 +156,7 @@ type span struct {
 	from, until time.Time
 }
 
-// calendar remembers the filed hours and the silent nodes that were read.
+// calendar caches the hours with data and the silent nodes.
 type calendar struct {
 	source books.Source
 	until  time.Time
@@ -165,14 +164,14 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// silent is the cause if no GPU of the node is scraped after a stay. lost is the cause if another GPU of the node is
-// still scraped. In both cases the GPU is in no place.
+// silent means that no GPU of the node was scraped after the stay. lost means that another GPU of the node was still
+// scraped.
 const silent, lost = "silent", "lost"
 
-// replaced is the cause if another board is now in the place.
+// replaced means that another board is now in the place.
 const replaced = "replaced"
 
-// filed returns the first filed hour of a cluster in a period. It returns zero if no hour is filed.
+// filed returns the first hour with data of a cluster in a period, or zero.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil
@@ -189,7 +188,7 @@ func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err erro
 	return first, err
 }
 
-// join joins two parts of a stay if no hour between them is filed.
+// join joins two parts of a stay if there is no hour with data between them.
 func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err error) {
 	latest := make(map[string]*Stay)
 	for _, s := range parts {
@@ -212,7 +211,6 @@ func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err er
 
 type place struct{ cluster, node, machine, address string }
 
-// end sets how and when each stay ended.
 func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	gpus, places := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -237,7 +235,7 @@ func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	return nil
 }
 
-// cause returns why a stay ended. It returns "" if the stay has not ended.
+// cause returns the reason for the end of a stay. It returns "" if the stay has not ended.
 func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	soon := earlier(s.MissingSince.Add(time.Hour), c.until)
 	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }

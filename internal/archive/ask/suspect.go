@@ -17,18 +17,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// suspected describes a board. It contains the parts that the board's faults follow.
 type suspected struct {
 	name, serial string
-	suspect      string // parts that may be faulty, none or unknown
+	suspect      string // such as "board or slot"; none or unknown
 	odds         *int64
 	place        place
 	days         *evidence
 	last         time.Time // time of the last fault
 }
 
-// suspectColumns contains columns for boards, and for the parts that their faults follow. Days are printed as
-// faulty/all.
+// Days are printed as faulty/all.
 var suspectColumns = columns[suspected]{
 	{"name", "", print.Text, func(s suspected) any { return s.name }},
 	{"serial", "SERIAL", print.Text, func(s suspected) any { return s.serial }},
@@ -112,7 +110,7 @@ func (q *question) suspects(ctx context.Context, of books.Query, name string, ro
 
 // boardsIn returns the rows of each board, sorted by serial number or UUID.
 func boardsIn(rows []books.Row) [][]books.Row {
-	names := make(map[string]string) // keyed by UUID, because a serial number may become known during a stay
+	names := make(map[string]string) // by UUID, because the serial number of a row may be unknown
 	for _, g := range rows {
 		names[g.UUID] = cmp.Or(g.Serial, names[g.UUID], g.UUID)
 	}
@@ -157,7 +155,7 @@ type stayDay struct {
 	day  time.Time
 }
 
-// tally contains the days of GPUs in their places. It is true for days with a fault.
+// tally contains the days of GPUs in each place. The value is true for a day with a fault.
 type tally struct {
 	days map[stayDay]bool
 	last time.Time // hour of the last fault
@@ -208,7 +206,7 @@ func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }
 
-// hardwareXIDs contains XIDs that indicate hardware faults.
+// hardwareXIDs contains the XIDs of hardware faults.
 var hardwareXIDs = xidsWithAlert()
 
 func xidsWithAlert() (codes []string) {

@@ -22,7 +22,7 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` at which the record was scraped, for --truth")
 }
 
-// compared contains the filed use and the true use of a GPU, or of one owner on a GPU.
+// compared contains the use in the archive and the true use: of a GPU, or of a pod or unit on a GPU.
 type compared struct {
 	uuid  string
 	owner truth.Owner // zero for the GPU
@@ -30,7 +30,6 @@ type compared struct {
 	known *truth.Use // nil if the truth does not contain the GPU
 }
 
-// truthColumns contains columns for the comparison of an archive with the truth.
 var truthColumns = columns[compared]{
 	{"uuid", "GPU", print.Text, func(c compared) any { return c.uuid }},
 	{"namespace", "NAMESPACE", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Scope) }},
@@ -53,16 +52,17 @@ func (c compared) energy() truth.Range { return cmp.Or(c.known, new(truth.Use)).
 
 func (c compared) held() truth.Range { return cmp.Or(c.known, new(truth.Use)).Held }
 
-// ok reports whether the filed use is within the tolerance of the true use. The truth contains no held time for units.
+// ok reports whether the use in the archive is within the tolerance of the true use. The truth contains no held time
+// for units.
 func (c compared) ok() bool {
 	return c.known != nil && c.energy().Contains(c.filed.Energy) && (c.owner.Kind != truth.Pod || c.held().Contains(c.filed.Held))
 }
 
-// filedUse contains the charges that are filed for a GPU.
+// filedUse contains the charges for a GPU in the archive.
 type filedUse struct {
 	energy  int64
 	unknown int64 // energy with a reason other than idle and host
-	divided int64 // energy of owners that was not measured, but divided among the owners
+	divided int64 // energy of pods and units that was not measured, but divided among them
 	owners  map[truth.Owner]*table.Charge
 }
 
@@ -107,7 +107,6 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// readTruth returns the GPUs from all truth files, by UUID.
 func (q *question) readTruth(period truth.Period) (map[string]*truth.GPU, error) {
 	known := make(map[string]*truth.GPU)
 	for _, path := range q.Truth {
@@ -155,7 +154,7 @@ func usedBy(charges []table.Charge) map[string]*filedUse {
 	return filed
 }
 
-// comparedUses returns the rows for a GPU and its owners. The GPU may be missing from the archive or from the truth.
+// comparedUses returns the rows for a GPU, its pods and its units. The archive or the truth may lack the GPU.
 func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	if filed == nil {
 		filed = &filedUse{}
@@ -181,8 +180,8 @@ func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	return rows
 }
 
-// tolerance widens the range of an owner's true use. The range allows for energy that was divided among several
-// owners, and for energy without a known owner.
+// tolerance widens the range of the true use. The range allows for energy that was divided among several pods or units,
+// and for energy without a known owner.
 func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth.Use {
 	if several {
 		own := c.Energy - c.Exclusive

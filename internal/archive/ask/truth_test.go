@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b holds GPU-2 and uses 40 W.
-// change may modify the hour before it is filed.
+// trueHour writes an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b holds GPU-2 and uses 40 W.
+// change may modify the hour first.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
@@ -52,8 +52,8 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 }
 
 // TestTruth checks that verify detects changed rows in the archive and missing rows in the truth. The tolerance at each
-// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter. A GPU in two files causes an
-// error. This situation arises if two simulated nodes have the same number.
+// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter. A GPU in two files must
+// cause an error, because it means that two simulated nodes have the same number.
 func TestTruth(t *testing.T) {
 	asFiled := func(*table.Hour) {}
 	asUsed := func(_ int, row string) string { return row }

@@ -14,7 +14,6 @@ import (
 
 type pair struct{ a, b string }
 
-// shared describes boards that are in two clusters at the same time.
 type shared struct {
 	first  time.Time
 	hours  map[time.Time]bool
@@ -22,8 +21,8 @@ type shared struct {
 	board  string // first board that was found
 }
 
-// twice marks clusters that contain the same board at the same time, because the same samples were then filed under two
-// names. It compares each selected cluster with all clusters, and returns a notice for each pair.
+// twice finds clusters that contain the same board at the same time. This means that the same samples were stored under
+// two names of a cluster. It compares each selected cluster with all clusters, and returns a notice for each pair.
 func (q *question) twice(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	if q.OfCluster == "" && len(checks) < 2 {
 		return nil, nil
@@ -61,7 +60,6 @@ func (q *question) twice(ctx context.Context, of books.Query, checks map[string]
 	return q.markTwice(all, checks), nil
 }
 
-// inClusters returns the UUIDs of boards that are in several clusters, sorted.
 func inClusters(boards []books.Board) []string {
 	clusters, uuids := make(map[string]string), make(map[string]bool)
 	for _, b := range boards {

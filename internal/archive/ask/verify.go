@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// verified adds the flags of the question verify.
 func verified(fs *flag.FlagSet, o *options) {
 	ofMonth(fs, o)
 	fs.BoolVar(&o.Prove, "prove", false, "compare the sums from the store's samples, from its rules, and from each archive in --books, which may be repeated")
@@ -45,9 +44,9 @@ type check struct {
 	cluster         string
 	of              books.Query
 	hours           map[time.Time]int64 // energy of the boards minus the charges
-	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, except for pruned hours
-	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the sums of charges, by month
-	rests           map[time.Time]int64 // energy that is charged to no pod and no unit
+	rows            map[time.Time]int64 // number of rows of GPUs according to the manifest, except for pruned hours
+	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the monthly sums of charges, by month
+	rests           map[time.Time]int64 // energy that was charged to no pod and no unit
 	gaps, corrected int64
 	refused, pods   int64 // pods is the number of unknown pods
 	pruned, lost    int64
@@ -56,7 +55,7 @@ type check struct {
 	twice           bool   // some boards are also in another cluster
 }
 
-// add adds a filed hour. If the whole month of a pruned hour is selected, the hour is checked together with its month.
+// add adds an hour. If the whole month of a pruned hour is selected, the hour is checked together with its month.
 func (c *check) add(h books.Hour) {
 	switch h.State {
 	case table.Corrected:
@@ -149,7 +148,6 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// audit returns the sums to check.
 func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, error) {
 	if archive, ok := q.source.Source.(books.Auditing); ok {
 		return archive.Audit(ctx, of)
@@ -171,7 +169,6 @@ func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster))}
 }
 
-// checksOf returns the filed hours and the charges of each cluster, and the accepted hours with gaps.
 func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, accepted gaps) {
 	checks, accepted = make(map[string]*check), make(gaps)
 	for _, h := range st.Hours {
@@ -193,7 +190,7 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	return checks, accepted
 }
 
-// dropped adds the filed hours that have no rows, and returns a notice about these hours.
+// dropped adds the hours of the manifest that have no rows, and returns a notice about these hours.
 func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	if found.Found == nil {
 		return nil // a store has no manifest
@@ -210,10 +207,9 @@ func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	return notices
 }
 
-// maxOvercharged is the maximum number of overcharged hours that are listed.
+// maxOvercharged is the maximum number of overcharged hours in notices.
 const maxOvercharged = 5
 
-// overcharged returns notices about hours in which the charges exceed the energy.
 func (c *check) overcharged() (notices []string) {
 	for _, hour := range slices.SortedFunc(maps.Keys(c.rests), time.Time.Compare) {
 		if rest := c.rests[hour]; rest < -books.MaxNegative && len(notices) < maxOvercharged {
@@ -223,10 +219,8 @@ func (c *check) overcharged() (notices []string) {
 	return notices
 }
 
-// missing lists the ranges of missing hours.
 func (c *check) missing() string { return missingHours(c.of, c.hours) }
 
-// ok reports whether the books of the cluster are complete.
 func (c *check) ok() bool {
 	return c.missing() == "" && c.wrong() == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0 && !c.twice
 }
@@ -251,10 +245,9 @@ func (c *check) wrong() (wrong int64) {
 	return wrong
 }
 
-// maxPods is the maximum number of unknown pods that are listed.
+// maxPods is the maximum number of unknown pods in notices.
 const maxPods = 20
 
-// unknownPods lists the pods that no series of their cluster names.
 func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
 	for _, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
@@ -267,11 +260,11 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
 	})
 }
 
-// maxUncounted is the maximum number of boards with uncounted energy that are listed.
+// maxUncounted is the maximum number of boards with uncounted energy in notices.
 const maxUncounted = 3
 
-// uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the highest bounds.
-// Books with such energy are not incomplete.
+// uncounted adds up the bounds of uncounted energy, and lists the boards with the highest bounds. Uncounted energy does
+// not make the answer fail.
 func uncounted(boards []books.Uncounted, checks map[string]*check) []string {
 	sums := make(map[string]int64)
 	for _, b := range boards {
@@ -286,14 +279,13 @@ func uncounted(boards []books.Uncounted, checks map[string]*check) []string {
 	})
 }
 
-// maxRanges is the maximum number of ranges of hours that are listed.
+// maxRanges is the maximum number of ranges in a text.
 const maxRanges = 5
 
 func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 
-// ranges returns the selected hours of a period as text.
 func ranges(from, until time.Time, selected func(time.Time) bool) string {
 	var all []string
 	for at := from; at.Before(until); at = at.Add(time.Hour) {

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyTwice checks that verify detects boards that are filed for two clusters at the same time, but accepts a
-// board that moves to another cluster within an hour.
+// TestVerifyTwice checks that verify detects boards that are in two clusters at the same time, but accepts a board that
+// moves to another cluster within an hour.
 func TestVerifyTwice(t *testing.T) {
 	for _, tt := range []struct {
 		clusters []string
@@ -107,8 +107,8 @@ func TestVerifyDays(t *testing.T) {
 	run(t, verify...).has(1, "the sums of 1 days differ from the sums of their hours (first day: 2026-10-02 of east)")
 }
 
-// TestUncounted checks that verify shows the sum of a fleet's upper bounds, from a store and from files. It must list
-// the boards with the highest bounds, and must not fail because of uncounted energy.
+// TestUncounted checks that verify shows the sum of a fleet's uncounted energy, from a store and from files. It must
+// list the boards with the most uncounted energy, and must not fail because of it.
 func TestUncounted(t *testing.T) {
 	samples := foldtest.NewStore()
 	f := foldtest.NewFleet(samples, october, 7, 5, "cluster", "east")
@@ -137,8 +137,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnestimated checks that a statement from rules omits amounts that the rules do not record,
-// instead of showing 0.
+// TestUnestimated checks that a statement from rules shows unknown values, and not 0, for values that the rules do not
+// record.
 func TestUnestimated(t *testing.T) {
 	url, _, _ := fleet(t, nil)
 	args := append([]string{"statement", "--by=namespace", "--store.url=" + url, "-o", "json"}, fleetTime...)

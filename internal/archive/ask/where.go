@@ -12,7 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// whereColumns contains columns for places, and for the errors in the last xidDays days.
 var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, columns[*listed]{
 	{"since", "SINCE", print.Time, (*listed).since},
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
@@ -21,8 +20,8 @@ var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, colum
 	{"xids", "XIDS", print.Text, func(l *listed) any { return l.detail.xids[:min(len(l.detail.xids), 5)] }},
 }, errorsOfStay)
 
-// Without --since, a question about more than someBoards boards reads only the last someDays days. A store contains a
-// sample for each board and minute.
+// Without --since, a question about more than someBoards boards first reads only the last someDays days. A store
+// contains a sample for each board and minute.
 const (
 	someBoards = 16
 	someDays   = 14 * day
@@ -47,7 +46,6 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 	return withoutZeros(a), err
 }
 
-// places returns the places of boards at the end of a period.
 func (q *question) places(ctx context.Context, of books.Query, found []named) (print.Answer, error) {
 	all, notice, err := q.lastStays(ctx, of, uuids(found))
 	if err != nil {
@@ -113,7 +111,6 @@ func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string
 	return append(earlier, all...), notice, err
 }
 
-// newest returns the end of the latest hour.
 func newest(all []*Stay) (end time.Time) {
 	for _, s := range all {
 		end = later(end, s.LastHour.Add(time.Hour))
@@ -134,13 +131,13 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
-// replaced marks stays that ended because another board is now in the place. The given stays do not include the
-// stays of these other boards, so replaced reads them.
+// replaced marks stays that ended because another board is now in the place. The given stays do not include the stays
+// of these other boards, so replaced reads them.
 func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
 
-// since returns when the stay began, or when the GPU came back to this place.
+// since returns the start of the stay, or the time when the GPU came back to this place.
 func (l *listed) since() any {
 	if l.cameBack() {
 		return l.NextPlace.Last
@@ -148,16 +145,14 @@ func (l *listed) since() any {
 	return l.First
 }
 
-// unknownState is the state for a name that the books do not contain. present is the state for a GPU that is in its
-// place.
+// unknownState is the state of an unknown name. present is the state of a GPU that is in its place.
 const unknownState, present = "unknown", "present"
 
 // cameBack reports whether a GPU left its place and returned within the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
-// state returns present if a GPU is in its place. Otherwise it returns why the GPU is absent.
 func state(s *Stay, until time.Time) string {
-	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books contain no later hour
+	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // there is no data after the last hour of the stay
 	went := s.End
 	if s.cameBack() {
 		went = ""

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// archived files some hours of a cluster, beginning with the start of October, and returns the folder.
+// archived writes the hours of a cluster, beginning with the start of October, to a folder.
 func archived(t *testing.T, hours ...*table.Hour) string {
 	t.Helper()
 	for n, h := range hours {
@@ -19,7 +19,7 @@ func archived(t *testing.T, hours ...*table.Hour) string {
 	return bookstest.File(t, "csv", hours...)
 }
 
-// hourly returns consecutive hours of a cluster from the start of October. The function fill adds the contents of each
+// hourly returns consecutive hours of a cluster from the start of October. The function fill adds the rows of each
 // hour.
 func hourly(count int, fill func(n int, h *table.Hour)) (hours []*table.Hour) {
 	for n := range count {
@@ -30,8 +30,8 @@ func hourly(count int, fill func(n int, h *table.Hour)) (hours []*table.Hour) {
 	return hours
 }
 
-// TestWhereInArchive checks the place and the holders of a board at moments within hours, in an archive. The board
-// moves from n1 to n2 between 01:09:30 and 01:21. Pods are charged by the hour.
+// TestWhereInArchive checks the place and the pods of a board at times within hours, in an archive. The board moves
+// from n1 to n2 between 01:09:30 and 01:21. Pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
 	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
 	gpu := func(node string, first, last int) table.GPU {
@@ -62,8 +62,8 @@ func TestWhereInArchive(t *testing.T) {
 }
 
 // TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. N replaces R in the
-// third hour. Q is lost, and P replaces it three hours later. L is lost on a node with other boards, and the node of S
-// is silent.
+// third hour. Q is lost, and P replaces it three hours later. L is lost on a node with other boards. The node of S is
+// no longer scraped.
 func TestAbsentBoards(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(6, func(n int, h *table.Hour) {
 		add := func(serial, node, address string, from, until int) {
