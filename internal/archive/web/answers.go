@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// These limits apply to questions.
 const (
 	maxTime      = time.Minute      // maximum time for an answer
 	maxWait      = 10 * time.Second // maximum wait for other questions
@@ -30,7 +29,7 @@ var (
 	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
 )
 
-// answers answers questions within the limits. It caches each answer for a minute.
+// answers runs commands within these limits, and caches each answer for a minute.
 type answers struct {
 	ask   func(context.Context, ask.Request) (*ask.Reply, error)
 	now   func() time.Time
@@ -52,7 +51,7 @@ func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
 	return &answers{ask: limited.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
 }
 
-// answer answers a question. Callers must not change the reply.
+// Callers must not change the reply.
 func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error) {
 	key, err := json.Marshal(r) // the key includes the request and the scope of the reader
 	if err != nil {
@@ -98,7 +97,6 @@ func (a *answers) enter(ctx context.Context) error {
 	return err
 }
 
-// known returns the cached answer for a key, or nil if there is no such answer.
 func (a *answers) known(key string) *ask.Reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,8 +106,8 @@ func (a *answers) known(key string) *ask.Reply {
 	return nil
 }
 
-// keep caches an answer with at most keptRows rows. It removes expired answers. If the cache has too many rows, it
-// removes all other answers.
+// keep caches an answer with at most keptRows rows, and removes expired answers. If the cache then has too many rows,
+// keep removes all other answers.
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +128,7 @@ func (a *answers) keep(key string, reply *ask.Reply) {
 	a.kept[key] = kept{reply, now.Add(keptTime)}
 }
 
-// rowsOf returns the number of rows in an answer, but at least 1.
+// rowsOf returns the number of rows plus 1, so that answers without rows also count.
 func rowsOf(r *ask.Reply) int {
 	n := 1 + len(r.Answer.Rows)
 	for _, page := range r.Pages {

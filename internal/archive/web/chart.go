@@ -10,20 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// chart is a drawing. At most one of its fields is set.
+// At most one of the fields is set.
 type chart struct {
 	Bars     []bar
 	Calendar *calendar
 	Days     *days
 }
 
-// A bar shows the energy of one group, pod or unit.
 type bar struct {
 	Name, Text  string
 	Width, Idle float64 // percentages of the longest bar
 }
 
-// draw returns the chart for an answer. The columns of the answer determine its kind. If none fits, the chart is empty.
+// draw returns the chart for an answer. The columns of the answer determine the kind of chart. It may be empty.
 func draw(a print.Answer, style print.Style) chart {
 	t := newTable(a)
 	switch {
@@ -79,7 +78,7 @@ func (t tableOf) time(row []any, name string) time.Time {
 // maxBars is the maximum number of groups in a chart.
 const maxBars = 25
 
-// bars returns bars for the groups with the largest amounts, and for energy that belongs to no group.
+// bars returns bars for the groups with the largest values, and for energy that belongs to no group.
 func (t tableOf) bars(amount, idle string) (all []bar) {
 	var rows [][]any
 	for _, row := range t.Rows {
@@ -147,7 +146,6 @@ func (t tableOf) name(row []any) (name string) {
 	return cmp.Or(name, "(none)")
 }
 
-// calendar draws the place of a board on each day.
 type calendar struct {
 	Width, Height int
 	Days          []cell
@@ -168,7 +166,7 @@ const maxDays = 371
 // square is the size of a day in a calendar, in pixels.
 const square = 14
 
-// calendar returns a calendar with the last place of a board on each day.
+// calendar returns a calendar with the last node of a board on each day.
 func (t tableOf) calendar(zone *time.Location) *calendar {
 	places, at := make(map[string]string), make(map[string]string)
 	c := new(calendar)
@@ -228,7 +226,6 @@ func class(n int) string {
 	return fmt.Sprintf("owner-%d", n)
 }
 
-// days draws a column of amounts for each day.
 type days struct {
 	About, First, Last string
 	Width              int
@@ -236,15 +233,13 @@ type days struct {
 	Parts              []place
 }
 
-// part is a coloured part of a column.
 type part struct {
 	class, name string
 	of          func(row []any) int64
 }
 
-// capacity returns a chart of the GPU hours by state and day.
-//
-// Days are in UTC. The last row of each model is only about the last hour, which is also part of the last day.
+// capacity returns a chart of the GPU hours by state and day (UTC). The last row of each model covers only the last
+// hour, which is also part of the last day, and is left out.
 func (t tableOf) capacity() *days {
 	hours := func(name string) func([]any) int64 {
 		return func(row []any) int64 { return t.number(row, name) }
@@ -260,13 +255,11 @@ func (t tableOf) capacity() *days {
 	})
 }
 
-// errors returns a chart of the XID errors by day.
 func (t tableOf) errors(zone *time.Location) *days {
 	return t.days("XID errors on each day", "hour", zone, func([]any) bool { return true },
 		[]part{{"owner-3", "XID errors", func(row []any) int64 { return t.number(row, "count") }}})
 }
 
-// days returns a chart from the first to the last day. Each day has a column.
 func (t tableOf) days(about, column string, zone *time.Location, counts func(row []any) bool, parts []part) *days {
 	sums := make(map[string][]int64)
 	var first, last time.Time
@@ -299,7 +292,7 @@ func (t tableOf) days(about, column string, zone *time.Location, counts func(row
 	return d
 }
 
-// columnHeight and columnWidth are the size of a column in a chart of days.
+// In a chart of days, these are the sizes of a column, in pixels.
 const columnHeight, columnWidth = 120, 10
 
 func (d *days) draw(first, last time.Time, sums map[string][]int64) {

@@ -1,5 +1,5 @@
-// Package web serves answers from the books as pages. A page answers the question of a command. Its query string
-// contains the flags of this command, so page and command always show the same rows.
+// Package web serves answers from an archive as pages. A page shows the answer of a command. The query string of the
+// page contains flags of this command, so page and command always show the same rows.
 package web
 
 import (
@@ -16,11 +16,11 @@ type Config struct {
 	Pages bool
 	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string
-	// Readers is the path of a file with the scopes of readers. Without a file, each reader sees everything.
+	// Readers is the path of a file with the data that each reader may see. Without this file, each reader sees
+	// everything.
 	Readers string
 	// If Insecure is set, other machines can read the pages without credentials.
 	Insecure bool
-	// If LogReads is set, each read is logged.
 	LogReads bool
 }
 

@@ -25,8 +25,8 @@ var groupsOf = map[string][]string{
 }
 
 // issuer is a minimal OpenID Connect provider. It implements the authorization code flow of OpenID Connect Core 1.0,
-// section 3.1. The cookie login names the user. As in Dex, tokens contain groups only if the client requests the scope
-// groups.
+// section 3.1. The cookie login contains the user. As in Dex, tokens contain groups only if the client requests the
+// scope groups.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey
@@ -70,7 +70,7 @@ func (i *issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	}}})
 }
 
-// authorize sends the user that the cookie names back to the client with a code.
+// authorize sends the user back to the client with a code.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query, login := r.URL.Query(), ""
 	if cookie, err := r.Cookie("login"); err == nil {

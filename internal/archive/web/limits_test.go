@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// limited returns answers that call the given function for each question.
 func limited(answer func(context.Context, ask.Request) (*ask.Reply, error)) *answers {
 	return &answers{ask: answer, now: time.Now, turns: semaphore.NewWeighted(maxQuestions), kept: make(map[string]kept)}
 }
@@ -40,7 +39,6 @@ func TestKept(t *testing.T) {
 	})
 }
 
-// TestKeptRows checks that the cache keeps a limited number of rows.
 func TestKeptRows(t *testing.T) {
 	a := limited(func(context.Context, ask.Request) (*ask.Reply, error) { return rows(maxRows - 1), nil })
 	for _, name := range []string{"a", "b", "c", "d", "e"} {

@@ -9,17 +9,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// linker finds the pages for the cells of a table.
+// linker finds the pages to which the cells of a table link.
 type linker struct {
 	at     map[string]int // index of each column by name
-	period url.Values     // the period of the table as flags of the page "uses"
+	period url.Values     // period of the table, as flags of the command ran
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
 	return linker{newTable(print.Answer{Columns: columns}).at, period}
 }
 
-// periodOf returns the period of a question as flags of the page "uses".
+// periodOf returns the period of a question, as flags of the command ran.
 func periodOf(r ask.Request) url.Values {
 	period := make(url.Values)
 	for _, name := range []string{"from", "to", "since", "of-cluster", "tz"} {
@@ -33,7 +33,7 @@ func periodOf(r ask.Request) url.Values {
 	return period
 }
 
-// text returns the value of a column. It returns "" if the value is missing.
+// text returns "" if the table has no such column, or if the cell is empty.
 func (l linker) text(row []string, column string) string {
 	i, ok := l.at[column]
 	if !ok || row[i] == "-" {
@@ -42,7 +42,7 @@ func (l linker) text(row []string, column string) string {
 	return row[i]
 }
 
-// page returns the page for a cell. It returns "" if there is no such page.
+// page returns the page to which a cell links, or "".
 func (l linker) page(column string, row []string) string {
 	text := l.text(row, column)
 	if text == "" {
@@ -71,14 +71,13 @@ func (l linker) uses(flag, within, name string) string {
 	return "ran?" + values.Encode()
 }
 
-// explanation is a command on a node.
+// explanation is a command that explains charges. It must run on the given node.
 type explanation struct{ Node, Command string }
 
-// maxExplanations is the maximum number of commands on a page.
 const maxExplanations = 5
 
-// explanations returns commands that explain uses of boards, by node. A node keeps the data for them only for some
-// time.
+// explanations returns commands that explain the charges of pods and units, by node. A node keeps the data for these
+// commands only for some time.
 func explanations(a print.Answer) (all []explanation) {
 	t := newTable(a)
 	if !t.has("node", "uuid", "namespace", "pod", "manager", "unit") {

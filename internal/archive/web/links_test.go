@@ -14,7 +14,7 @@ import (
 )
 
 // TestFromBillToBoard follows the links from each line of a statement to the hours of a pod or unit, and from there to
-// the board. The hours must lie in the period of the statement. The page must show the command that explains these
+// the board. The hours must be within the period of the statement. The page must show the command that explains these
 // hours on the node.
 func TestFromBillToBoard(t *testing.T) {
 	path := archive(t, func(h *table.Hour) {
@@ -70,8 +70,7 @@ func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string)
 	return links
 }
 
-// TestUsersOfBoard compares the bars of the chart with the table below it. Both show the energy of each user of a
-// board.
+// TestUsersOfBoard compares the chart of energy by pod and unit with the table below it.
 func TestUsersOfBoard(t *testing.T) {
 	n := 0
 	h := pages(t, web.Config{Pages: true, Settings: settings(t)}, archive(t, func(h *table.Hour) {

@@ -29,8 +29,8 @@ const oauthEnv = "GPULEDGER_E2E_OAUTH2_PROXY"
 // clientSecret is the secret that the proxy and the issuer share.
 const clientSecret = "the secret of the client"
 
-// groupScopes contains the scopes of groups. Only the proxy has the address 127.0.0.1. Other clients in a test connect
-// from 127.0.0.2.
+// groupScopes contains the data that each group may see. Only the proxy has the address 127.0.0.1. Other clients in a
+// test connect from 127.0.0.2.
 const groupScopes = `
 header: X-Forwarded-Groups
 proxy:
@@ -112,7 +112,8 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	return oauth{proxy: "http://" + proxy, archive: "http://" + archive}
 }
 
-// echoHeaders writes the headers that name the user of a request. It waits for 35 seconds before it answers /echo/slow.
+// echoHeaders writes the headers that contain the user of a request. It waits for 35 seconds before it answers
+// /echo/slow.
 func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/echo/slow" {
 		select {
@@ -128,8 +129,7 @@ func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browser is a client that keeps cookies and connects from a certain address. expires is the lifetime of its session
-// with the proxy.
+// browser is a client that keeps cookies. expires is the lifetime of its session with the proxy.
 type browser struct {
 	http.Client
 	expires time.Duration
@@ -159,7 +159,6 @@ func (o oauth) open(t *testing.T, login string) *browser {
 	return b
 }
 
-// get requests a page with additional headers.
 func (b *browser) get(t *testing.T, page string, header http.Header) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
@@ -175,11 +174,11 @@ func (b *browser) get(t *testing.T, page string, header http.Header) (status int
 	return response.StatusCode, string(text)
 }
 
-// podsPage lists the pods of each team in the random books.
+// podsPage lists the pods of each team in the random archive.
 const podsPage = "/statement/2026-10?by=team,pod&o=csv"
 
-// sees requests a page, and checks its status. The page must contain the pods of the given teams and no names of other
-// teams.
+// sees requests a page, and checks its status. The page must contain the pods of the given teams, but no pod or
+// namespace of another team.
 func (b *browser) sees(t *testing.T, page string, header http.Header, status int, teams ...string) {
 	t.Helper()
 	got, body := b.get(t, page, header.Clone())
@@ -247,7 +246,7 @@ func TestOAuth2Proxy(t *testing.T) {
 	})
 }
 
-// TestOAuth2ProxyHeaders checks the headers that docs/web.md names, and that the proxy waits for a slow page.
+// TestOAuth2ProxyHeaders checks the headers in docs/web.md, and that the proxy waits for a slow page.
 func TestOAuth2ProxyHeaders(t *testing.T) {
 	o := openOAuth(t)
 	for login, groups := range map[string]string{"both": "users-a,users-b", "comma": "x,finance"} {
@@ -262,8 +261,8 @@ func TestOAuth2ProxyHeaders(t *testing.T) {
 	}
 }
 
-// TestOAuth2ProxyPreserved checks the warning in docs/web.md about the flag --skip-auth-strip-headers=false: if it
-// is set, a client can add groups.
+// TestOAuth2ProxyPreserved checks the warning in docs/web.md about the flag --skip-auth-strip-headers=false: if it is
+// set, a client can add groups.
 func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// page is a page. It answers the question of a command.
+// page shows the answer of a command.
 type page struct {
 	path, command, title, about string
 	named                       bool // the path ends with the name of a board, node or chassis
@@ -42,8 +42,8 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// also returns a function that repeats the question of a page with a further flag. It returns no question if the reader
-// sets this flag, or a flag that excludes it.
+// also returns a function that repeats the question of a page with an additional flag. It returns no question if the
+// request contains this flag, or a flag that excludes it.
 func also(title, flag, exclusive string) func(ask.Request) []question {
 	return func(r ask.Request) []question {
 		if r.Flags.Has(flag) || r.Flags.Has(exclusive) {
@@ -55,7 +55,7 @@ func also(title, flag, exclusive string) func(ask.Request) []question {
 	}
 }
 
-// request returns the question and the output format of a request. It removes the format from the parameters.
+// request returns the question and the output format of a request.
 func (p *page) request(r *http.Request, now time.Time) (question ask.Request, output string, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -84,12 +84,11 @@ func (p *page) request(r *http.Request, now time.Time) (question ask.Request, ou
 	return question, output, err
 }
 
-// timed reports whether parameters select a time.
 func timed(values url.Values) bool {
 	return values.Has("month") || values.Has("from") || values.Has("to") || values.Has("since")
 }
 
-// setMonth selects a month for a question that has no flag --month.
+// setMonth selects a month for a command that has no flag --month.
 func setMonth(values url.Values, text string) error {
 	month, err := time.Parse("2006-01", text)
 	if err != nil {
@@ -104,7 +103,6 @@ func invalid(format string, args ...any) error {
 	return ask.Invalid(fmt.Errorf(format, args...))
 }
 
-// questions returns all questions that a page answers.
 func (s *Site) questions(p *page, r ask.Request) []question {
 	all := []question{{Request: r, answers: s.answers}}
 	if p.command == "hours" && len(s.sinks) > 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// readers contains the scopes of readers.
+// readers contains the data that each reader may see.
 type readers struct {
 	// Header is the header in which a proxy sends the authenticated user, or the user's groups separated by commas.
 	Header string `json:"header"`
@@ -28,7 +28,6 @@ type readers struct {
 	Readers map[string]reader `json:"readers"`
 }
 
-// reader is the scope of a user or group.
 type reader struct {
 	All bool `json:"all"`
 	ask.Rule
@@ -73,8 +72,8 @@ func (r *readers) validate() error {
 	return nil
 }
 
-// identity returns the names of the reader of a page. It uses the header from a trusted proxy. Without this header, it
-// uses the user of basic auth. users contains the users that the server checks.
+// identity returns the users and groups of a request: from the header of a trusted proxy or, without this header, the
+// user of basic auth. users contains the users whose passwords the server checks.
 func (r *readers) identity(req *http.Request, users map[string]string) []string {
 	if values := req.Header.Values(r.Header); r.Header != "" && len(values) > 0 && r.trusted(req) {
 		if len(values) > 1 {
@@ -93,7 +92,6 @@ func (r *readers) identity(req *http.Request, users map[string]string) []string 
 	return nil
 }
 
-// trusted reports whether a request comes from the proxy.
 func (r *readers) trusted(req *http.Request) bool {
 	host, _, err := net.SplitHostPort(req.RemoteAddr)
 	if err != nil {

@@ -35,7 +35,6 @@ readers:
   dave: {teams: [team-a], clusters: [east]}
 `
 
-// scoped returns a configuration with a file of readers.
 func scoped(t *testing.T, text string) web.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "readers.yaml")
@@ -52,8 +51,8 @@ func as(t *testing.T, h http.Handler, group, page string) response {
 	})
 }
 
-// owner returns a random owner in a team. Every name contains the mark of the team, so that a test can search a page
-// for it.
+// owner returns a random pod of a team. Every name contains the mark of the team, so that a test can search a page for
+// this mark.
 func owner(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{
@@ -62,13 +61,12 @@ func owner(team string) table.Charge {
 	}
 }
 
-// unitOf returns a team's job outside Kubernetes.
 func unitOf(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
 }
 
-// drawn files random hours of two clusters. Teams a and b share boards; teams c and d have no reader.
+// drawn writes random hours of two clusters. Teams a and b share boards. No reader may see the teams c and d.
 func drawn(t *testing.T, random *rand.Rand) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -102,14 +100,13 @@ func drawn(t *testing.T, random *rand.Rand) (path string) {
 	return bookstest.File(t, "sqlite", all...)
 }
 
-// guesses contains values that a reader may try for any parameter.
 var guesses = []string{
 	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "label:cost-center", "node", "serial", "cluster", "model", "reason",
 	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,label:cost-center,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign returns names in other teams. A reader may try them.
+// foreign returns names in other teams, which a reader may try.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)
@@ -123,7 +120,7 @@ var (
 	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
-// valid contains parameters for the pages that readers with a scope of teams or namespaces may see.
+// valid contains parameters for the pages that readers of teams or namespaces may see.
 var valid = map[string][]string{
 	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
@@ -164,7 +161,7 @@ func request(random *rand.Rand, names []string) string {
 	return path + "?" + values.Encode()
 }
 
-// marksOf returns the marks that must not occur in a response. The reader may see only the given teams.
+// marksOf returns strings that occur only in the names of the given teams.
 func marksOf(teams []string) (marks []string) {
 	for _, team := range teams {
 		marks = append(marks, "zq"+team, "ns-"+team, "team-"+team)
@@ -172,10 +169,9 @@ func marksOf(teams []string) (marks []string) {
 	return marks
 }
 
-// TestOthersHidden requests random pages with random parameters, and checks that no response to a reader contains a
-// team, namespace, pod, workload, unit, user or queue that the reader may not see, or a board or node of another
-// cluster. A response may contain such a name only if the request contains it. If the request contains such a name,
-// the response must be the same as for a name that does not exist, except for the name itself.
+// TestOthersHidden requests random pages with random parameters. No response may contain a team, namespace, pod,
+// workload, unit, user or queue that the reader may not see, or a board or node of another cluster. If the request
+// contains such a name, the response may repeat it, but must otherwise be the same as for a name that does not exist.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -218,7 +214,6 @@ func TestOthersHidden(t *testing.T) {
 	}
 }
 
-// sameAsUnknown checks that the response is the same for a name in another team as for an unknown name.
 func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string) {
 	t.Helper()
 	none := strings.NewReplacer("zq", "zy", "ns-", "nx-", "team-", "tean-").Replace(mark)
@@ -267,8 +262,8 @@ func TestOwnLines(t *testing.T) {
 	as(t, h, "carol", "/statement/2026-10?of-cluster=west").has(http.StatusForbidden)
 }
 
-// TestAssetsHidden checks that a reader with the scope of one cluster cannot find assets of another cluster, by tag or
-// by serial number.
+// TestAssetsHidden checks that a reader of one cluster cannot find assets of another cluster, by tag or by serial
+// number.
 func TestAssetsHidden(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := scoped(t, scopes)
@@ -294,8 +289,8 @@ func TestAssetsHidden(t *testing.T) {
 	as(t, h, "finance", "/search?q=TAG-WEST+UNKNOWN&o=csv").has(http.StatusOK, "1653921", "2032-03-04")
 }
 
-// TestFailuresHidden checks that a reader with the scope of a team sees no failures. A reader with the scope of a
-// cluster must see only the failures in this cluster.
+// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only the
+// failures in this cluster.
 func TestFailuresHidden(t *testing.T) {
 	var all []*table.Hour
 	for n := range 3 {
@@ -344,7 +339,7 @@ func TestIdentity(t *testing.T) {
 		"two headers":            {"10.1.2.3:1", http.Header{"X-Forwarded-Groups": {"finance", "alice"}}, http.StatusForbidden},
 		"no header":              {"10.1.2.3:1", nil, http.StatusForbidden},
 		"other address":          {"192.0.2.1:1", http.Header{"X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
-		"user":                   {"192.0.2.1:1", http.Header{"Authorization": {basic}}, http.StatusForbidden}, // the scope does not include the board
+		"user":                   {"192.0.2.1:1", http.Header{"Authorization": {basic}}, http.StatusForbidden}, // alice may see statements, but no boards
 		"user with false header": {"192.0.2.1:1", http.Header{"Authorization": {basic}, "X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
 		"user that is unchecked": {"192.0.2.1:1", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("finance:x"))}}, http.StatusForbidden},
 	} {
@@ -419,8 +414,8 @@ func TestInvalidReaders(t *testing.T) {
 	}
 }
 
-// TestBrokenSettings checks that an error does not show the content of invalid settings to a reader with a scope.
-// Invalid settings are a fault of the server.
+// TestBrokenSettings checks that a limited reader does not see the content of invalid settings in an error. Invalid
+// settings are a fault of the server.
 func TestBrokenSettings(t *testing.T) {
 	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
 		c := scoped(t, scopes)

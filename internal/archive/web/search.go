@@ -16,7 +16,6 @@ const (
 	maxBody  = 64 << 10
 )
 
-// home shows the search box.
 func (s *Site) home(v *visit) error {
 	if v.URL.RawQuery != "" {
 		return invalid("the page has no parameters: search with %s?q=", SearchPath)
@@ -100,8 +99,7 @@ func (s *Site) find(v *visit, name string) error {
 	return first
 }
 
-// target returns the page for an answer. If the attempt names no page, target returns the page of a board, or of the
-// boards in a node or chassis.
+// If an attempt has no path, target returns the page of a board, or of the boards in a node or chassis.
 func (a attempt) target(name string, reply *ask.Reply) string {
 	if a.path != "" {
 		return a.path

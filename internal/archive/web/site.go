@@ -19,9 +19,9 @@ import (
 // Site serves the pages.
 type Site struct {
 	config  Config
-	answers *answers            // answers from the books of the first sink
-	sinks   []sink              // all sinks with books that can be read
-	refused func() print.Answer // nil if this program files no hours
+	answers *answers            // answers from the first sink
+	sinks   []sink              // all sinks that can be read
+	refused func() print.Answer // nil if this program writes no hours
 	readers *readers            // nil if all readers see everything
 	users   func() map[string]string
 	now     func() time.Time
@@ -29,7 +29,6 @@ type Site struct {
 	version string
 }
 
-// sink is a place with books that can be read.
 type sink struct {
 	name    string // name in logs and metrics
 	label   string
@@ -37,7 +36,7 @@ type sink struct {
 }
 
 // New returns a site. Only the page "hours" reads all libraries, and the other pages read the first one. users returns
-// the users that the server checks by basic auth.
+// the users whose passwords the server checks by basic auth.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
@@ -53,14 +52,13 @@ func New(c Config, libraries []*ask.Library, users func() map[string]string, log
 	return s, err
 }
 
-// Refused sets the function that returns the hours that are now refused. The page "hours" shows them.
+// Refused sets a function that returns the currently refused hours for the page "hours".
 func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 
 // Version sets the version that the footer shows.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header that the proxy sets. It returns "" if no header is used. The server must not remove this
-// header.
+// Header returns the header that the proxy sets, or "" if no header is used. The server must not remove this header.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""
@@ -89,11 +87,10 @@ func (s *Site) Register(mux *http.ServeMux) {
 	}
 }
 
-// visit is a request for a page.
 type visit struct {
 	*http.Request
 	w      http.ResponseWriter
-	names  []string // names of the reader
+	names  []string // users and groups of the reader
 	scope  ask.Scope
 	status int
 }
@@ -164,7 +161,6 @@ func (s *Site) page(v *visit, p *page) error {
 	return s.render(v, shown)
 }
 
-// formats contains the content type and the suffix of file names for each format.
 var formats = map[string]struct{ contentType, suffix string }{
 	"csv": {"text/csv; charset=utf-8", ".csv"}, "json": {"application/json", ".json"}, "markdown": {"text/markdown; charset=utf-8", ".md"},
 	"text": {"text/plain; charset=utf-8", ".txt"}, "html": {"text/html; charset=utf-8", ".html"},
@@ -200,8 +196,8 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	return reply.Answer.Write(v.w, output, reply.Style)
 }
 
-// reply returns the answer to a question. For several sinks, it combines their hours, with the sink in the first
-// column.
+// reply returns the answer to a question. For the command hours, it combines the hours of all sinks, with the sink in
+// the first column.
 func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	if r.Command != "hours" || len(s.sinks) == 1 {
 		return s.answers.answer(v.Context(), r)
@@ -228,7 +224,7 @@ func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	return &all, nil
 }
 
-// fileName returns a file name. It contains only letters, digits and hyphens.
+// fileName returns a file name of letters, digits and hyphens.
 func fileName(r ask.Request) string {
 	text := strings.Join(append([]string{r.Command, r.Flags.Get("month")}, r.Names...), "-")
 	text = strings.Map(func(c rune) rune {
@@ -240,7 +236,6 @@ func fileName(r ask.Request) string {
 	return strings.Trim(text[:min(len(text), 80)], "-")
 }
 
-// fail shows an error on a page.
 func (s *Site) fail(v *visit, err error) {
 	if v.Context().Err() != nil {
 		v.status = statusGone
@@ -280,8 +275,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text of an error for a reader. Readers with a scope see only errors in their own requests,
-// because errors from a database may contain values.
+// explain returns the text of an error for a reader. Readers without [ask.Scope.All] see only errors in their own
+// requests, because errors from a database may contain values.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:

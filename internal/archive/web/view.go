@@ -46,7 +46,6 @@ func serveSheet(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(style.Sheet + siteCSS))
 }
 
-// view contains the data for the template.
 type view struct {
 	Root           string // path of the site, relative to the page
 	Title, About   string
@@ -63,14 +62,12 @@ type view struct {
 
 type link struct{ URL, Text string }
 
-// form selects the period and the groups of a page.
 type form struct {
 	Action, Month, By string
 	Groups            []string
 	Named             bool
 }
 
-// section shows an answer.
 type section struct {
 	Title, Command string
 	Complete       string
@@ -83,7 +80,6 @@ type section struct {
 	Empty          bool
 }
 
-// cellText is a cell in a table.
 type cellText struct {
 	Text, URL string
 	Number    bool
@@ -105,10 +101,9 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// groups contains the groups that the form offers. A query string may contain several of them.
+// The query string may contain several of these groups.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
-// form adds the form to a page.
 func (v *view) form(p *page, r ask.Request) {
 	if !p.monthly {
 		return
@@ -145,7 +140,6 @@ func query(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// add adds the answer to a question.
 func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.Reply) {
 	downloads := downloads(page, r, reply)
 	if reply.Pages == nil {
@@ -166,7 +160,6 @@ func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.R
 	}
 }
 
-// downloads returns the links to an answer in other formats.
 func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []link) {
 	last := page.URL.EscapedPath()
 	last = "./" + last[strings.LastIndexByte(last, '/')+1:]
@@ -201,7 +194,7 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns a section with an answer. Its pods and units link to their uses in the period.
+// In the section, pods and units link to the boards that they used in the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
@@ -224,7 +217,7 @@ func isNumber(c print.Column) bool {
 	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
-// complete returns whether the answer is complete, as its column states. It returns "" if there is no such column.
+// complete returns "" if the answer does not state whether it is complete.
 func complete(a print.Answer) string {
 	t := newTable(a)
 	if !t.has("complete") {
@@ -236,7 +229,6 @@ func complete(a print.Answer) string {
 	return "incomplete"
 }
 
-// render writes a page.
 func (s *Site) render(v *visit, shown *view) error {
 	var page bytes.Buffer
 	if err := site.ExecuteTemplate(&page, "page", shown); err != nil {

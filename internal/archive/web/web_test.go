@@ -32,7 +32,7 @@ import (
 
 var check = fatal.If
 
-// october is the month of the books. now is the time of all requests.
+// now is the time of all requests.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
@@ -42,8 +42,8 @@ const kWh = 3_600_000_000 // mJ
 
 const hours = 30
 
-// archive files hours of two boards in an SQLite database. Two teams share board 1, which moves to another node; board
-// 2 is idle. change may change each hour before it is filed.
+// archive writes hours of two boards to an SQLite database. Two teams share board 1, which moves to another node. Board
+// 2 is idle. change may modify each hour first.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -82,7 +82,6 @@ func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,2,EUR\n"
 
-// settings writes a configuration file for questions, and returns its path.
 func settings(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -93,13 +92,11 @@ func settings(t *testing.T) string {
 	return path
 }
 
-// pages serves the pages of an archive.
 func pages(t *testing.T, c web.Config, path string) http.Handler {
 	t.Helper()
 	return pagesOf(t, c, func(ctx context.Context) (books.Source, error) { return books.OpenSQLite(ctx, path) })
 }
 
-// pagesOf returns a site that serves the pages of books.
 func pagesOf(t *testing.T, c web.Config, open func(context.Context) (books.Source, error)) http.Handler {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -127,14 +124,12 @@ func served(t *testing.T, h http.Handler) (url string) {
 	return "http://" + address
 }
 
-// response is the response to a request for a page.
 type response struct {
 	*httptest.ResponseRecorder
 	t    *testing.T
 	page string
 }
 
-// has checks the status, and that the page contains the given strings.
 func (r response) has(status int, texts ...string) {
 	r.t.Helper()
 	missing := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(r.Body.String(), text) })
@@ -143,7 +138,6 @@ func (r response) has(status int, texts ...string) {
 	}
 }
 
-// lacks checks that the page contains none of the given strings.
 func (r response) lacks(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
@@ -158,7 +152,6 @@ func get(t *testing.T, h http.Handler, page string) response {
 	return send(t, h, page, func(*http.Request) {})
 }
 
-// send requests a page. The function change may change the request.
 func send(t *testing.T, h http.Handler, page string, change func(*http.Request)) response {
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, page, nil)
@@ -167,7 +160,6 @@ func send(t *testing.T, h http.Handler, page string, change func(*http.Request))
 	return response{w, t, page}
 }
 
-// element is an element of a page, with its text.
 type element struct {
 	name, text string
 	attributes map[string]string
@@ -226,7 +218,6 @@ func tables(t *testing.T, page string) (all [][][]string) {
 	return all
 }
 
-// commands returns the commands that a page shows.
 func commands(t *testing.T, page string) (all []string) {
 	t.Helper()
 	for _, e := range parse(t, page) {
@@ -237,7 +228,6 @@ func commands(t *testing.T, page string) (all []string) {
 	return all
 }
 
-// run runs a command that a page shows.
 func run(t *testing.T, path, settings, command string, more ...string) string {
 	t.Helper()
 	words := strings.Fields(command)
@@ -252,7 +242,6 @@ func run(t *testing.T, path, settings, command string, more ...string) string {
 	return out.String()
 }
 
-// fields returns the words in all cells of a table.
 func fields(cells [][]string) (words []string) {
 	for _, row := range cells {
 		words = append(words, strings.Fields(strings.Join(row, " "))...)
@@ -260,7 +249,6 @@ func fields(cells [][]string) (words []string) {
 	return words
 }
 
-// withoutNotices returns the words in a text, without its notices.
 func withoutNotices(text string) []string {
 	table, _, _ := strings.Cut("\n"+text, "\n! ")
 	return strings.Fields(table)

@@ -12,8 +12,8 @@ import (
 // KeepsEvents reports whether requests in the configured format can contain events.
 func (c *Config) KeepsEvents() bool { return c.Format != "gpuid" }
 
-// OpenEvents returns a sink that is used only for Append. It does not open the manifest, because the sink for hours
-// uses it.
+// OpenEvents returns a sink that is used only for Append. It does not open the manifest, because the sink for hours has
+// it open.
 func OpenEvents(c Config) (*Sink, error) {
 	c.Manifest = ""
 	return Open(c)

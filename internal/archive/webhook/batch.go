@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// batch is a request with rows of an hour.
+// batch is a request with rows of one hour.
 type batch struct {
 	key    string // idempotency key, which does not change if the batch is sent again
 	header http.Header
 	body   []byte
 }
 
-// key returns the idempotency key of a batch. It depends on the rows, so different batches have different keys.
+// The idempotency key depends on the rows, so different batches have different keys.
 func key(h *table.Hour, number int, rows []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %s %d\n", h.Cluster, h.Start.Unix(), h.Revision, h.Digest, number)
@@ -68,8 +68,8 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are
-// gpuid's headers.
+// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are gpuid's
+// headers.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

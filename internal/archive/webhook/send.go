@@ -35,7 +35,6 @@ type temporary struct {
 
 func (t *temporary) Unwrap() error { return t.error }
 
-// send posts a batch until the server accepts it or rejects it permanently.
 func (s *Sink) send(ctx context.Context, b batch) error {
 	backoff := time.Second
 	for n := 1; ; n++ {
@@ -67,7 +66,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// post tries once to send a batch.
 func (s *Sink) post(ctx context.Context, b batch) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL, bytes.NewReader(b.body))
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.DurationVar(&c.Timeout, "http.timeout", 30*time.Second, "`time` limit of a request")
 }
 
-// Sink posts hours.
+// Sink posts the rows of hours.
 type Sink struct {
 	config   Config
 	client   *http.Client
@@ -123,7 +123,6 @@ func (c *Config) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// token returns the bearer token. It returns "" if no token is set.
 func (s *Sink) token() (string, error) {
 	if s.config.TokenFile == "" {
 		return "", nil

@@ -35,7 +35,7 @@ var noon = sinktest.Noon
 
 var check = fatal.If
 
-// receiver records requests. It answers the first requests according to a script.
+// receiver records requests. It answers the first requests with the functions in script.
 type receiver struct {
 	mu       sync.Mutex
 	script   []func(w http.ResponseWriter)
@@ -93,7 +93,6 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// TestRows checks the rows and headers of the batches in which an hour is sent.
 func TestRows(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -161,7 +160,7 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// failing runs a test in a synctest bubble, with a receiver whose first responses are scripted.
+// failing runs a test in a synctest bubble, with a receiver whose first responses are given by script.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
@@ -201,7 +200,7 @@ func repeat(n int, step func(w http.ResponseWriter)) (script []func(w http.Respo
 	return script
 }
 
-// TestRetries checks when the sink sends a batch again, how long it waits, and what it reports.
+// TestRetries checks when the sink sends a batch again, the waits between attempts, and the errors.
 func TestRetries(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	always := func() error { return nil }
