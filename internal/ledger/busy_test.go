@@ -65,7 +65,7 @@ func (n *burstNode) tick() {
 	n.l.Settle(o.At, unresolved)
 }
 
-// kill replaces the ledger by one that continues the saved state after some time without observations.
+// kill replaces the ledger by a ledger that continues the saved state after some time without observations.
 func (n *burstNode) kill(t *testing.T) {
 	n.end()
 	n.l = restarted(t, n.l)

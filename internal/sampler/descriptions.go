@@ -26,7 +26,7 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the descriptions of units that an earlier exporter stored, and those that this exporter saved.
+// descriptions contains the descriptions of units that an earlier exporter stored or that this exporter saved.
 type descriptions struct {
 	stored, saved []descriptionRow
 	due           time.Duration // boot-clock time of the next save

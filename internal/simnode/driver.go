@@ -87,9 +87,9 @@ func writeBuffers(r *record, w *world, b *board) {
 	}
 }
 
-// In a private PID namespace, the driver lists no processes, because it omits those that are not visible in the
-// caller's namespace (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these
-// processes (kern_perf_ctrl.c).
+// In a private PID namespace, the driver lists no processes, because it omits all processes outside the caller's
+// namespace (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these processes
+// (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return

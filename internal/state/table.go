@@ -19,6 +19,7 @@ type Table struct {
 	limit   int // maximum size in bytes
 }
 
+// The tables in the directory.
 var (
 	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
 	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}

@@ -35,7 +35,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// SaveTable must not replace a table by one that LoadTable would reject.
+// SaveTable must not replace a table by a file that LoadTable would reject.
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
