@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// The exporter is not scraped for this time. During this time, it reads health several times, because it reads
-	// health every ten seconds.
+	// quiet is a time without scrapes, in which the exporter reads health several times, because it reads health every
+	// ten seconds.
 	quiet = time.Minute
 	// scrapes is the number of scrapes of the C program.
 	scrapes = 200
@@ -33,8 +33,8 @@ const (
 
 // health compares three programs on quiet nodes with 8 GPUs: the exporter with health and profiling, the exporter
 // without health and profiling, and a minimal C program with the same driver calls and series. All programs run at the
-// same time, so other work on the machine affects them equally. The fake driver only reads a file, so its calls do not
-// take as long as the calls of a real driver.
+// same time, so other work on the machine affects them equally. The fake driver only reads a file, so its calls are
+// faster than the calls of a real driver.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -43,7 +43,6 @@ func health(ctx context.Context, out *strings.Builder) error {
 	return errors.Join(compareHealth(ctx, g, out), g.Close())
 }
 
-// Flags of nodes with and without values of health and profiles.
 var (
 	withHealth    = []string{"--collector.health=true"}
 	withoutHealth = []string{"--collector.health=false", "--collector.profiling=false"}
@@ -113,8 +112,8 @@ func healthScrapes(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// addHealth adds all health values to the n-th snapshot. Amounts of data, temperatures and utilisations differ
-// between snapshots.
+// addHealth adds all health values to the n-th snapshot. Byte counts, temperatures and utilisations differ between
+// snapshots.
 func addHealth(s *gpu.Snapshot, n int) {
 	for i := range s.GPUs {
 		r := s.GPUs[i].Reading
@@ -135,7 +134,6 @@ func addHealth(s *gpu.Snapshot, n int) {
 	}
 }
 
-// labelsOf returns all combinations of label values.
 func labelsOf(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {
@@ -191,8 +189,7 @@ func (n *node) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// startMinimal starts the C program with the simulated driver of an exporter and a copy of the exporter's
-// page.
+// startMinimal starts the C program with the simulated driver of an exporter and a copy of the exporter's page.
 func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error) {
 	path, copied := g.Path("minimal"), g.Path("page")
 	page, err := of.get(ctx, "/metrics")
@@ -226,8 +223,8 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	return n, err
 }
 
-// driverTime returns the processor time that the C program's ticks use per second, and the part of this time that reads
-// of health and profiles use.
+// driverTime returns the processor time per second that the C program uses for ticks, and the part of this time for
+// reads of health and profiles.
 func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
 	body, err := n.get(ctx, "/usage")
 	if err != nil {
@@ -238,8 +235,7 @@ func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err 
 	return time.Duration(float64(ticks) / seconds), time.Duration(float64(reads) / seconds), err
 }
 
-// scrape returns the mean processor time for a scrape of the C program. The time hardly varies between
-// scrapes.
+// scrape returns the mean processor time for a scrape of the C program, which hardly varies between scrapes.
 func (n *node) scrape(ctx context.Context) (time.Duration, error) {
 	used, err := usedDuring([]*node{n}, func() (err error) {
 		for range scrapes {

@@ -16,17 +16,16 @@ import (
 const (
 	// nodesEach is the number of nodes of each kind. All nodes run at the same time.
 	nodesEach = 16
-	// A node needs this time before the first round to request all values once.
+	// Before the first round, a node needs the time settling to request all values once.
 	settling = 25 * time.Second
 	// A round contains ten ticks, and one health read of each GPU.
 	round      = 10 * time.Second
 	tickRounds = 20
-	// Health and profiles may add at most this processor time to a tick.
+	// tickTarget is the processor time that health and profiles may add to a tick.
 	tickTarget = 100 * time.Microsecond
 )
 
-// healthTick measures the processor time that values of health and profiles add to a tick of 8 GPUs. Processor time is
-// the sum of the process's user time and system time.
+// healthTick measures the processor time (user and system time) that health and profiles add to a tick of 8 GPUs.
 func healthTick(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -91,7 +90,6 @@ func mean(values []float64) (m float64) {
 	return m
 }
 
-// deviation returns the standard error of the mean.
 func deviation(values []float64) float64 {
 	m, sum, n := mean(values), 0.0, float64(len(values))
 	for _, v := range values {

@@ -30,7 +30,7 @@ type load struct {
 	gzip     bool
 }
 
-// result contains the average cost of a scrape for the server, and the durations of the scrapes.
+// A result contains averages per scrape.
 type result struct {
 	load
 	series, bytes int
@@ -38,7 +38,6 @@ type result struct {
 	p50, p99 time.Duration
 }
 
-// server is a process that serves one page.
 type server struct {
 	cmd    *exec.Cmd
 	url    string
@@ -103,11 +102,10 @@ func (s *server) used(ctx context.Context) (u usage, err error) {
 }
 
 const (
-	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine
-	// can only increase the cost.
+	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine can only
+	// increase the cost.
 	rounds = 3
-	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce scrapes,
-	// which is enough for a 99th percentile.
+	// A round has at least scrapesAtOnce scrapes, which is enough for a 99th percentile, and about seriesAtOnce series.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )
@@ -168,8 +166,7 @@ func (s *server) round(ctx context.Context, r result) (result, error) {
 	return r, nil
 }
 
-// scrape makes each scraper scrape the given number of times. It returns the sorted durations and the number
-// of bytes.
+// scrape returns the sorted durations and the number of bytes. Each scraper scrapes the given number of times.
 func (s *server) scrape(ctx context.Context, l load, each int) (took []time.Duration, read int64, err error) {
 	times, counts := make([][]time.Duration, l.scrapers), make([]int64, l.scrapers)
 	g, ctx := errgroup.WithContext(ctx)

@@ -1,6 +1,6 @@
 // Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of the same
-// content, and with a plain registry that contains the same series. It prints Markdown tables, or writes the tables
-// between two markers of a file. The argument only=SECTION selects a section.
+// content, and with a plain registry that contains the same series. It prints Markdown tables, or writes them between
+// two markers of a file. The argument only=SECTION selects a section.
 package main
 
 import (
@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// processors is the number of processors of a server.
 const processors = 2
 
 func main() {
@@ -57,8 +56,7 @@ func run(ctx context.Context, args []string) error {
 	return markdown.Put(args[0], "make bench", "\n"+out.String())
 }
 
-// pages compares the ways to serve a page. Compressed responses are not compared with the static page, because the
-// static page is compressed in advance.
+// Compressed responses are not compared with the static page, because the static page is compressed in advance.
 func pages(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
 	for _, s := range []size{{8, 2, 11}, {8, 10, 10}} {
@@ -82,8 +80,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// row contains a result, and the costs of the same scrapes if the page is static and if a plain registry serves it.
-// These costs are zero if there is no comparison.
+// static and plain are the costs of the same scrapes of a static page and of a plain registry. They are zero if there
+// is no comparison.
 type row struct {
 	result
 	static, plain time.Duration

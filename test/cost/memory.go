@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// memory measures the resident memory of the exporter on simulated nodes. The programs must be in bin.
+// The programs must be in bin.
 func memory(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node of 8 GPUs", "resident", "program file and libraries", "anonymous", "Go heap in use")
 	for _, n := range []struct {
@@ -35,7 +35,7 @@ func memory(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// residence contains the resident memory of a process, in bytes.
+// residence contains resident memory in bytes.
 type residence struct{ all, file, anonymous, heap uint64 }
 
 const (
@@ -44,7 +44,6 @@ const (
 	scrapeInterval = 2 * time.Second
 )
 
-// resident starts a node, and measures the exporter after some scrapes.
 func resident(ctx context.Context, args []string) (r residence, err error) {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -87,9 +86,8 @@ func resident(ctx context.Context, args []string) (r residence, err error) {
 	return residence{status.VmRSS, status.RssFile, status.RssAnon, uint64(heap)}, err
 }
 
-// install copies a program in the same way as a container runtime unpacks it. The copy is needed because the kernel
-// maps the pages of a file in the units in which the pages were written. A program that was just linked would be mapped
-// as one unit.
+// install copies a program as a container runtime unpacks it. The kernel maps the pages of a file in the units in which
+// the pages were written, and would map a program that was just linked as one unit.
 func install(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

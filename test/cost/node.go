@@ -16,8 +16,8 @@ func (s size) String() string {
 
 var boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 
-// snapshot returns the snapshot of a node with this size at the n-th tick. Labels have realistic lengths, and
-// GPUs report everything except MIG devices and an NVLink domain.
+// snapshot returns the snapshot at the n-th tick. Labels have realistic lengths, and GPUs report everything except MIG
+// devices and an NVLink domain.
 func (s size) snapshot(n int) *gpu.Snapshot {
 	at := boot.Add(90*time.Minute + time.Duration(n)*time.Second)
 	snap := &gpu.Snapshot{
@@ -64,7 +64,7 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 	return g
 }
 
-// fill adds a container with its processes to the GPU. Names and amounts vary as on real nodes, because the compressed
+// fill adds a container with its processes to the GPU. Names and numbers vary as on real nodes, because the compressed
 // size of the page depends on them.
 func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))

@@ -61,9 +61,9 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until the process is killed. Its arguments are made by the function start. Each
-// page has a separate process, so the cost of the page does not include the cost of the scrapers, and the heap of the
-// process does not contain other pages.
+// serveOne serves one page of a node until the process is killed. The function start makes its arguments. Each page has
+// a separate process, so the cost of the page does not include the cost of the scrapers, and the heap of the process
+// does not contain other pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {
@@ -88,8 +88,7 @@ func serveOne(args []string) error {
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// newHandler returns the handler of the page. Every scrape uses the next snapshot, which contains the same series with
-// other values, as after a tick.
+// Every scrape uses the next snapshot, which contains the same series with other values, as after a tick.
 func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
@@ -119,8 +118,8 @@ func newHandler(as renderer, s size) http.Handler {
 	return metrics.Main(c)
 }
 
-// constantMetrics serves the same series as constant metrics. The metrics are created at every scrape. Their
-// descriptors and label values are created only once. Responses are shared as in gpuledger.
+// constantMetrics creates the metrics at every scrape, but their descriptors and label values only once. Responses are
+// shared as in gpuledger.
 type constantMetrics []constant
 
 type constant struct {
@@ -149,7 +148,6 @@ func newConstants(c *collector.Collector) constantMetrics {
 	return all
 }
 
-// Describe implements [prometheus.Collector].
 func (all constantMetrics) Describe(ch chan<- *prometheus.Desc) {
 	for i, k := range all {
 		if i == 0 || all[i-1].desc != k.desc {
@@ -158,15 +156,13 @@ func (all constantMetrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector].
 func (all constantMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, k := range all {
 		ch <- prometheus.MustNewConstMetric(k.desc, k.kind, k.value, k.labels...)
 	}
 }
 
-// register registers the same series in the usual way, as vectors of counters and gauges whose values are set
-// once.
+// register registers the same series in the usual way, as vectors of counters and gauges whose values are set once.
 func register(registry *prometheus.Registry, c *collector.Collector) {
 	families, done, _ := c.Gather()
 	defer done()
@@ -197,8 +193,7 @@ func labels(m *dto.Metric) (names, values []string) {
 	return names, values
 }
 
-// serveBytes serves the handler's current response. If the client accepts compression, the response is compressed, but
-// only once.
+// serveBytes compresses the response only once.
 func serveBytes(handler http.Handler) http.Handler {
 	answers := make(map[string]*httptest.ResponseRecorder)
 	for _, encoding := range []string{"", "gzip"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// world answers all calls of a sampler from memory, so the driver, the kubelet and /proc cost nothing. Only time and
-// energy change between ticks.
+// world responds to all calls of a sampler from memory, so the driver, the kubelet and /proc cost nothing. Only time
+// and energy change between ticks.
 type world struct {
 	now         gpu.Instant
 	snapshot    *gpu.Snapshot

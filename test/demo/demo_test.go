@@ -84,15 +84,14 @@ func (d *demo) loses(t *testing.T) (uuid string) {
 }
 
 var (
-	// span matches a command in the text and tables of the page, between backticks. example matches a command in an
-	// example, and the next line.
+	// span matches a command between backticks on the page. example matches a command in an example, and the next line.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
 	// settling matches notices that are correct in the first minutes of an hour, when the samples, the archive or the
-	// rules do not contain the previous hour yet. On the first day of a month, this hour may be the last hour of the
-	// books.
+	// rules do not contain the previous hour yet. On the first day of a month, this hour may be the last hour in the
+	// archive.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
-	// option matches an option that the page names without its command, which is statement.
+	// option matches an option that the page lists without its command, which is statement.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 
@@ -131,9 +130,9 @@ func (d *demo) used(t *testing.T) time.Duration {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
 }
 
-// questions runs all questions on the page, with names and times from the demo. It limits the server's processor time
-// so that one idle processor can answer all questions in about a minute. The limit is a processor time, because it does not
-// depend on other programs on the machine.
+// questions runs all commands on the page, with names and times from the demo. It limits the server's processor time so
+// that one idle processor can answer all questions in about a minute. Processor time does not depend on other programs
+// on the machine.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -190,7 +189,6 @@ func (d *demo) questions(t *testing.T) {
 	}
 }
 
-// readPages checks that the tables of the web pages have rows.
 func (d *demo) readPages(t *testing.T) {
 	board, err := d.nodes[2].Simulated()
 	if err != nil {
@@ -216,8 +214,8 @@ func (d *demo) readPages(t *testing.T) {
 }
 
 // seam checks the transition from the simulated past to the running nodes. In the minutes around the transition, no
-// board may move, arrive or be lost, each board must be in one place, and no series may be missing. The GPU that is
-// lost in its scenario may be lost already.
+// board may move, arrive or be lost, each board must be in one slot, and no series may be missing. The GPU that is lost
+// in its scenario may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")
@@ -249,7 +247,7 @@ func (d *demo) seam(t *testing.T) {
 	}
 }
 
-// silent maps each panel that must be empty in the demo to the reason.
+// silent contains the panels that must be empty in the demo, with the reason.
 var silent = map[string]string{
 	"health/Nodes without exporter":             "all exporters run",
 	"health/Nodes that should have an exporter": "the demo has no reconciler",
@@ -263,14 +261,14 @@ var silent = map[string]string{
 	"gpu-life/Spare rows and recovery":          "no board has memory errors",
 }
 
-// chance lists the panels that may be empty at the end of the time range, but must have a result at some time in the
+// chance contains the panels that may be empty at the end of the time range, but must have a result at some time in the
 // range.
 var chance = map[string]bool{
 	"energy/Pods that hold idle GPUs":  true,
 	"energy/Units that hold idle GPUs": true,
 }
 
-// dashboard is the part of a dashboard that the test reads.
+// dashboard contains the fields that the test reads.
 type dashboard struct {
 	Time   struct{ From, To string }
 	Panels []struct {
@@ -281,8 +279,8 @@ type dashboard struct {
 
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// patience is the maximum time for a panel or a question on a busy machine. The longest question
-// takes 15 s on an idle machine.
+// patience is the maximum time for a panel or a question on a busy machine. The longest question takes 15 s on an idle
+// machine.
 const patience = 4 * time.Minute
 
 func (d *demo) wait(t *testing.T, ask func() error) {
@@ -350,8 +348,7 @@ func (d *demo) panels(t *testing.T) {
 	}
 }
 
-// moment returns the start or the end of a Grafana time such as now-1M/M. It supports only the forms in the
-// dashboards.
+// moment returns the start or the end of a Grafana time such as now-1M/M. It supports only the forms in the dashboards.
 func moment(text string, end bool) time.Time {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)

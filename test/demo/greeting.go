@@ -5,7 +5,6 @@ import (
 	"io"
 )
 
-// greet prints the addresses, and some questions to start with.
 func (d *demo) greet(w io.Writer) {
 	fmt.Fprint(w, "\ngpuledger on simulated nodes\n\n")
 	serial := ""

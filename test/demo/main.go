@@ -35,7 +35,6 @@ func main() {
 	}
 }
 
-// demo contains the settings and the running programs of the demo.
 type demo struct {
 	programs      fleet.Programs
 	listen, rules string
@@ -50,7 +49,7 @@ type demo struct {
 	pages   string // address of the web pages
 }
 
-// run starts everything, and waits until it is interrupted or a node ends.
+// run waits until it is interrupted or a node ends.
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.rules, err = filepath.Abs(d.rules); err != nil {
 		return err
@@ -75,8 +74,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.watch(ctx)
 }
 
-// free checks that no server listens on an address. Such a server would answer in place of the demo's
-// Prometheus.
+// free checks that no server listens on an address, because it would respond in place of the demo's Prometheus.
 func free(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -94,7 +92,7 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// start starts the nodes, a Prometheus that contains the nodes' past, and the archive.
+// start starts the nodes, a Prometheus that contains their past, and the archive.
 func (d *demo) start(ctx context.Context) (err error) {
 	for _, n := range world() {
 		d.nodes = append(d.nodes, n.Node)
@@ -128,7 +126,7 @@ func (d *demo) start(ctx context.Context) (err error) {
 	return d.startArchive(ctx, server.URL(), archive)
 }
 
-// startArchive starts the archive for all clusters. Its sink is a folder of the fleet.
+// The archive writes to a folder of the fleet.
 func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	d.archive = d.fleet.Path("archive")
 	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
@@ -142,7 +140,7 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	return d.servePages(ctx)
 }
 
-// servePages starts the web pages about the books in Prometheus. The books begin with the previous month.
+// servePages starts the web pages about the data in Prometheus, which begin with the previous month.
 func (d *demo) servePages(ctx context.Context) (err error) {
 	if d.pages, err = program.FreeAddress(); err != nil {
 		return err

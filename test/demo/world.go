@@ -19,13 +19,12 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// The nodes run for this long before their pages are read to create the past.
+	// The nodes run for this time before their pages are read to create the past.
 	settled = 12 * time.Second
 )
 
-// world returns the nodes: two trays of one chassis, a machine with short jobs and a Slurm node. A board of
-// the third machine was lost and replaced. Later, another board was moved from the fourth machine to the
-// third.
+// world returns the nodes: two trays of one chassis, a machine with short jobs and a Slurm node. A board of the third
+// machine was lost and replaced. Later, another board was moved from the fourth machine to the third.
 func world() []past.Node {
 	var nodes [4]past.Node
 	nodes[0].Cluster, nodes[0].Scenario = "east", "gb200"
@@ -53,7 +52,7 @@ func begin(now time.Time) time.Time {
 	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC).Add(-2 * time.Hour)
 }
 
-// load loads the past of the nodes into the folder of a server that has not started yet.
+// load writes the past of the nodes into the folder of a server that is not started.
 func (d *demo) load(ctx context.Context, server string, booted time.Time) error {
 	select {
 	case <-ctx.Done():
@@ -91,8 +90,8 @@ func (d *demo) load(ctx context.Context, server string, booted time.Time) error 
 	return nil
 }
 
-// owners writes rules for the series that the reconciler and kube-state-metrics serve in a cluster, and returns
-// the path of the file.
+// owners writes rules for the series that the reconciler and kube-state-metrics serve in a cluster, and returns the
+// path of the file.
 func (d *demo) owners() (string, error) {
 	set := func(expr, label, value, from, pattern string) string {
 		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", expr, label, value, from, pattern)
@@ -111,8 +110,7 @@ func (d *demo) owners() (string, error) {
 	return file, errors.Join(err, os.WriteFile(file, rules, 0o600))
 }
 
-// settings writes the configuration of gpuledger-archive, with files of prices and RMAs. It returns the path
-// of the configuration.
+// settings returns the path of the configuration of gpuledger-archive, and writes files with prices and RMAs.
 func (d *demo) settings(store string) (string, error) {
 	board := func(position, machine int) string {
 		sc, _ := simnode.Lookup("jobs")                           // there is no error, because the node already runs this scenario

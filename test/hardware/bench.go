@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bench contains the GPU, the running exporter, and the observations so far. Several comparisons can use the same
-// observation. The first comparison that needs it makes it.
+// bench contains the GPU, the running exporter, and the observations so far. The first comparison that needs an
+// observation makes it, and later comparisons reuse it.
 type bench struct {
 	options
 	gpu   *driver.Device
@@ -64,7 +64,6 @@ func (b *bench) scrape(ctx context.Context) (exposition.Page, error) {
 	return exposition.Scrape(ctx, b.url+"/metrics")
 }
 
-// gauge returns the value of a series of the GPU.
 func (b *bench) gauge(p exposition.Page, name string) (float64, error) {
 	for _, m := range p.Matches(name, map[string]string{"UUID": b.gpu.UUID}) {
 		return exposition.Value(m), nil
@@ -72,7 +71,6 @@ func (b *bench) gauge(p exposition.Page, name string) (float64, error) {
 	return 0, fmt.Errorf("the exporter does not serve %s", name)
 }
 
-// compare runs the comparisons in order.
 func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 	var results []result
 	for _, c := range comparisons {
@@ -85,7 +83,7 @@ func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 
 const timeout = 3 * time.Minute
 
-// compareOne runs one comparison. If a driver call hangs, compareOne returns at the timeout.
+// If a driver call hangs, compareOne returns at the timeout.
 func (b *bench) compareOne(ctx context.Context, c comparison) result {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -132,7 +130,6 @@ func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, err
 	return o.value, o.err
 }
 
-// wait waits for the given time, or until the bench is interrupted.
 func wait(ctx context.Context, t time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -13,15 +13,15 @@ import (
 // A comparison compares an assumption of the exporter with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file of the assumption, constant is its name in this file, and code is its value in Go. code is
-	// empty if the file relies on the assumption without a constant.
+	// place is the file that contains the assumption, constant is its name in this file, and code is its value in Go.
+	// code is empty if the assumption is not a constant.
 	place, constant, code string
 	// A measured value between low and high agrees with the assumption.
 	low, high float64
 	measure   func(context.Context, *bench) (measured, error)
 }
 
-// measured contains a measured value, and the same value as text for the page.
+// text is the measured value as on the page.
 type measured struct {
 	value float64
 	text  string
@@ -179,7 +179,7 @@ var comparisons = []comparison{
 	},
 }
 
-// Numbers for the process that samples may name while nothing runs.
+// These values represent the process that samples may name while nothing runs.
 const (
 	namesNone float64 = iota
 	namesLast

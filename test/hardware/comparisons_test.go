@@ -37,7 +37,6 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// constant returns the text of a constant's value in a file.
 func constant(t *testing.T, path, name string) (text string) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, nil, 0)
@@ -57,8 +56,6 @@ func constant(t *testing.T, path, name string) (text string) {
 	return text
 }
 
-// TestOutcomes checks the outcome for a value inside the range, a value outside the range, a missing value
-// and an error.
 func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		value float64

@@ -12,13 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// load is a running load generator.
 type load struct {
 	*program.Program
 	bench *bench
 }
 
-// work contains the report of a load about its work.
+// work is a line of JSON from the load generator.
 type work struct {
 	Rate       float64       `json:"rate"`
 	Iterations float64       `json:"iterations"`
@@ -30,7 +29,7 @@ type work struct {
 func (w work) began() time.Time { return time.Unix(0, w.BeganNs) }
 func (w work) ended() time.Time { return time.Unix(0, w.EndedNs) }
 
-// start starts a load under the given name, as an owner of its own. It returns when the load's context is open.
+// start returns when the load's context is open. Each load is a separate owner.
 func (b *bench) start(ctx context.Context, name string, args ...string) (*load, error) {
 	args = append([]string{"--library=" + b.cuda, "--bus=" + b.gpu.Bus}, args...)
 	if b.rate > 0 {
@@ -54,7 +53,6 @@ func (b *bench) start(ctx context.Context, name string, args ...string) (*load, 
 	return l, nil
 }
 
-// line waits for the n-th line of the load's output and decodes it.
 func (l *load) line(ctx context.Context, n int) (w work, err error) {
 	err = l.Wait(ctx, func() error {
 		text, err := os.ReadFile(l.Log)
@@ -83,7 +81,6 @@ func (l *load) worked() bool {
 	return err != nil || bytes.Count(text, []byte("\n")) >= 2
 }
 
-// end ends the load and its context.
 func (l *load) end() error {
 	l.Stop()
 	return l.bench.proc.remove(l.PID())

@@ -1,6 +1,5 @@
 // Command hardware compares the exporter's assumptions about GPUs with a real GPU. It runs the released exporter and
-// loads of known size, and writes a page of results. If the exporter does not export a value, the command reads it from
-// the driver.
+// loads of known size, and writes a page of results. It reads values that the exporter does not serve from the driver.
 package main
 
 import (
@@ -20,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// options contains the flags.
 type options struct {
 	index          int
 	exporter, load string

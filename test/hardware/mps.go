@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// served contains the results for two clients of an MPS server at full load.
 type served struct {
 	named  float64 // share of the work in the samples that name the server
 	listed float64 // share of the clients that are in the list of MPS contexts
@@ -51,7 +50,6 @@ func (b *bench) observeMPS(ctx context.Context) (s served, err error) {
 	return b.readMPS(ctx, clients)
 }
 
-// readMPS reads the process lists and the samples while the clients work.
 func (b *bench) readMPS(ctx context.Context, clients []*load) (s served, err error) {
 	if err := wait(ctx, 4*time.Second); err != nil {
 		return s, err

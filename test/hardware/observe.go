@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// After this time, the power of a GPU does not depend on earlier work any more.
+// settle is the time after which the power of a GPU no longer depends on earlier work.
 const settle = 6 * time.Second
 
-// power returns the mean of the driver's power readings during the given time.
 func (b *bench) power(ctx context.Context, over time.Duration) (float64, error) {
 	var watts []float64
 	err := until(ctx, time.Now().Add(over), 50*time.Millisecond, func() error {
@@ -30,7 +29,7 @@ func (b *bench) observeIdle(ctx context.Context) (float64, error) {
 	return b.power(ctx, 8*time.Second)
 }
 
-// held contains the readings of a GPU with one context, on which nothing runs.
+// held contains the readings of a GPU with one idle context.
 type held struct {
 	power, learned float64 // power in W according to the driver and to the exporter
 	tick           float64 // time in s between readings of the exporter
@@ -95,7 +94,7 @@ type step struct {
 	samplesErr                                      error
 }
 
-// seen is a sample with the time at which it was first visible.
+// at is the time at which a sample was first visible.
 type seen[T any] struct {
 	sample T
 	at     time.Time
@@ -140,7 +139,6 @@ func (b *bench) observeStep(ctx context.Context) (s step, err error) {
 	return s, err
 }
 
-// readValues reads each value that the GPU reports, and adds it to the series of the value.
 func (s *step) readValues(gpu *driver.Device) {
 	add := func(to *series, value float64, err error) {
 		if err == nil {
@@ -160,8 +158,8 @@ func (s *step) readValues(gpu *driver.Device) {
 	field(&s.energyModule, driver.EnergyField, driver.ScopeModule)
 }
 
-// full returns the readings of a series at full load. It omits the first readings, because they may still be averaged
-// over earlier work.
+// full returns the readings at full load. It omits the first readings, because they may still be averaged over earlier
+// work.
 func (s *step) full(of series) series {
 	return of.between(s.work.began().Add(4*time.Second), s.work.ended().Add(-100*time.Millisecond))
 }
@@ -169,7 +167,7 @@ func (s *step) full(of series) series {
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
 // observeRing measures for how long the driver keeps the samples of a process that has stopped working while another
-// process works. A row contains only the time of the newest sample of a process.
+// process works. A row contains only the time of a process's newest sample.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {
@@ -197,7 +195,8 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 
 // pair contains the results of two loads that run at the same time.
 type pair struct {
-	// Shares of the first load in the work, in the exporter's charges, and in the samples.
+	// work, charged and sampled are shares of the first load: in the work, in the exporter's charges, and in the
+	// samples.
 	work, charged, sampled float64
 	busy, seen             float64 // share of the time in which the GPU was busy, according to the loads and to the samples
 }
@@ -231,8 +230,8 @@ func (b *bench) observePair(ctx context.Context, first, second []string) (p pair
 	return p, err
 }
 
-// watch adds up the samples of two loads until both have finished their work. It also returns the busy share in the ten
-// seconds before each reading, averaged over all readings.
+// watch adds up the samples of two loads until both have finished their work. busy is the busy share in the ten seconds
+// before each reading, averaged over all readings.
 func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, busy float64, err error) {
 	const window = 10 * time.Second
 	var whole []float64
@@ -263,7 +262,7 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 }
 
 // charged returns the energies that the exporter has charged to two loads. It ends the loads first, and then waits,
-// because the exporter can take ten seconds to settle an interval.
+// because the exporter can charge an interval ten seconds late.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
 		l.Stop()
@@ -278,7 +277,7 @@ func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (j
 	return joules, err
 }
 
-// share returns the part of a in the sum of a and b, or 0 if the sum is 0.
+// share returns 0 if the sum of a and b is 0.
 func share(a, b float64) float64 {
 	if a+b == 0 {
 		return 0

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// finding is the kind of outcome of a comparison.
 type finding string
 
 const (
@@ -17,7 +16,7 @@ const (
 	notRun  finding = "not run"
 )
 
-// result describes the outcome of a comparison. The reason is set if the comparison could not run.
+// reason is set if the comparison could not run.
 type result struct {
 	comparison
 	measured measured
@@ -53,7 +52,6 @@ func (p page) count(v finding) (n int) {
 	return n
 }
 
-// String returns the page as Markdown.
 func (p page) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# %s\n\nDriver %s, power limit %.0f W, gpuledger %s, %s, %v.\n\n", p.Model, p.Driver, p.Limit, p.Version,
@@ -78,7 +76,6 @@ func (p page) String() string {
 	return out.String()
 }
 
-// text returns the measured value as text, or an empty string if there is none.
 func (r result) text() string {
 	if r.finding == notRun {
 		return ""
@@ -86,7 +83,6 @@ func (r result) text() string {
 	return cell(r.measured.text)
 }
 
-// where returns the place of the assumption in the code.
 func (r result) where() string {
 	if r.constant == "" {
 		return "`" + r.place + "`"
@@ -104,7 +100,6 @@ func (r result) outcome() string {
 	return "agrees"
 }
 
-// cell formats a string as a table cell: on one line, and not too long.
 func cell(text string) string {
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")
 	if runes := []rune(text); len(runes) > 200 {

@@ -8,13 +8,12 @@ import (
 )
 
 // procTree is a directory that replaces /proc for the exporter. It contains copies of the loads' files, with a separate
-// cgroup for each load. So each load is a separate owner, and the command needs neither root nor a container engine.
+// cgroup for each load. Each load is therefore a separate owner, without root rights or a container engine.
 type procTree struct{ dir string }
 
-// cgroups is the parent of the loads' cgroups.
 const cgroups = "/gpuledger-hardware"
 
-// write creates the files that belong to no process, and the files of process 1, which represents the exporter.
+// Process 1 represents the exporter.
 func (t procTree) write() error {
 	if err := os.MkdirAll(filepath.Join(t.dir, "sys/kernel/random"), 0o755); err != nil {
 		return err
@@ -39,7 +38,6 @@ func (t procTree) write() error {
 	return os.Symlink("1", filepath.Join(t.dir, "self"))
 }
 
-// add adds a process in a cgroup.
 func (t procTree) add(pid int, cgroup string) error {
 	id := strconv.Itoa(pid)
 	dir := filepath.Join(t.dir, "new-"+id)

@@ -11,7 +11,7 @@ type point struct {
 	value float64
 }
 
-// series contains points, sorted by time.
+// series is sorted by time.
 type series []point
 
 func (s series) between(from, to time.Time) series {
@@ -32,7 +32,7 @@ func (s series) values() []float64 {
 	return out
 }
 
-// changes returns the points whose value differs from the value of the preceding point.
+// changes returns the points whose value differs from the preceding value.
 func (s series) changes() series {
 	var out series
 	for i := 1; i < len(s); i++ {
@@ -43,7 +43,7 @@ func (s series) changes() series {
 	return out
 }
 
-// gaps returns the times between successive points, in seconds.
+// gaps returns the times between points, in seconds.
 func (s series) gaps() []float64 {
 	var out []float64
 	for i := 1; i < len(s); i++ {
@@ -63,8 +63,8 @@ func (s series) slope() float64 {
 	return (last.value - first.value) / last.at.Sub(first.at).Seconds()
 }
 
-// fall returns how many seconds after a moment the values have fallen by 90 % of their whole fall. The whole fall is
-// the difference between the level in the second before the moment and the level at the end.
+// fall returns the number of seconds after which the values have fallen by 90 %, from their level in the second before
+// the moment to their level at the end.
 func (s series) fall(moment time.Time) float64 {
 	before, after := s.levels(moment)
 	for _, p := range s.between(moment, moment.Add(time.Hour)) {
@@ -75,7 +75,7 @@ func (s series) fall(moment time.Time) float64 {
 	return math.NaN()
 }
 
-// levels returns two medians: of the second before a moment, and of the last two seconds of the series.
+// levels returns the medians of the second before a moment and of the last two seconds.
 func (s series) levels(moment time.Time) (before, after float64) {
 	if len(s) == 0 {
 		return math.NaN(), math.NaN()
@@ -100,7 +100,7 @@ func (s series) lag(moment time.Time) float64 {
 	return after/(work-rest) - moment.Sub(last.at).Seconds()
 }
 
-// median returns the median, or NaN if there are no values.
+// median returns NaN if there are no values.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
 func quantile(values []float64, q float64) float64 {

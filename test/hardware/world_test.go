@@ -29,7 +29,7 @@ const (
 	other   = "floor=140000 context=0 busy=300000 average=3000 instant=1500 refresh=400 late=900 sample=500 delay=700 ring=5000 names=none scope=140 half=1 favour=1 clients=1 buffer=200 buffer_average=2000 buffer_delay=600"
 )
 
-// faults makes the GPU in other slow, and its process lists empty.
+// These faults make the GPU in other slow, and its process lists empty.
 var faults = []string{
 	"fault\tgpu=*\tcall=nvmlDeviceGetClockInfo\tdo=delay:900",
 	"fault\tgpu=*\tcall=nvmlDeviceGetComputeRunningProcesses\tdo=drop",
@@ -67,7 +67,6 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// outcome returns the finding for a question, from the page.
 func outcome(text, question string) finding {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
@@ -86,7 +85,6 @@ func outcome(text, question string) finding {
 	return "not on the page"
 }
 
-// programs is the folder with the compiled programs and libraries.
 type programs string
 
 func build(t *testing.T) programs {
@@ -116,8 +114,7 @@ func (p programs) reportBuffers(t *testing.T) bool {
 	return bytes.Contains(text, []byte("nvmlDeviceGetSamples\x00"))
 }
 
-// mps is a script that replaces the MPS daemon. With -f, it starts a server that has a context. Without arguments, it
-// ends the server.
+// mps replaces the MPS daemon. With -f, it starts a server that has a context. Without arguments, it ends the server.
 const mps = `#!/bin/bash
 here="$GPULEDGER_FAKE_CUDA_DIR"
 if [[ ${1:-} != -f ]]; then
@@ -130,7 +127,6 @@ echo "server $(date +%s%N)" >"$here/$!"
 wait
 `
 
-// run runs the bench on a GPU and returns the page.
 func (p programs) run(t *testing.T, live string, faults []string) string {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
@@ -159,7 +155,6 @@ func (p programs) run(t *testing.T, live string, faults []string) string {
 	return string(text)
 }
 
-// TestNoGPU checks the errors of the bench without a driver, and of the load without a GPU.
 func TestNoGPU(t *testing.T) {
 	p := build(t)
 	var out bytes.Buffer
@@ -173,7 +168,6 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestLoad compares the line that a load prints with the kernels that the fake driver ran.
 func TestLoad(t *testing.T) {
 	p, dir := build(t), t.TempDir()
 	for mode, ns := range map[string]float64{"full": 400e6, "smooth": 400e6, "bursts": 400e6, "hold": 0} {

@@ -19,7 +19,7 @@ type gpu struct {
 	uuid, serial string
 }
 
-// labels returns the given labels together with the labels of the GPU and of its target.
+// labels adds the labels of the GPU and of its target.
 func (g *gpu) labels(of map[string]string) map[string]string {
 	all := maps.Clone(of)
 	maps.Copy(all, g.target)
@@ -27,7 +27,7 @@ func (g *gpu) labels(of map[string]string) map[string]string {
 	return all
 }
 
-// era adds the series of the GPU during an era, with the owners that held it.
+// era adds the series of the GPU and of its owners.
 func (g *gpu) era(s span, held []hold) {
 	there, losses := s, [][2]int64{{s.from, 0}}
 	for _, f := range g.Faults {
@@ -68,8 +68,8 @@ func (g *gpu) era(s span, held []hold) {
 	}
 }
 
-// accounts adds the accounts of the GPU's owners. It returns two lists of knots: for the GPU's energy, and for the
-// energy without an owner.
+// accounts adds the series of the GPU's owners. It returns two lists of knots (see [Series]): for the GPU's energy, and
+// for the energy without an owner.
 func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	random := rand.New(rand.NewPCG(uint64(there.from), uint64(g.position)))
 	floor, limit := int64(70+g.position%5), int64(620)
@@ -99,7 +99,7 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 			watts := floor + (limit-floor)*active/100
 			board += (to - from) * 60 * 1000 * watts
 			energy = append(energy, [2]int64{to, board})
-			// Each of two owners is charged half of it. All factors are even, so the halves are whole numbers.
+			// All factors are even, so half of the energy, for each of two owners, is a whole number.
 			a.charge(to, (to-from)*60*1000*watts, (to-from)*60*10*floor*(100-active), (to-from)*60*10*active)
 			from = to
 		}
@@ -112,8 +112,8 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	return energy, idle
 }
 
-// accounts collects the series of one owner of a GPU, as knots (see [Series]). All owners of a GPU share it equally, so
-// their accounts are the same.
+// accounts collects the series of one owner of a GPU. All owners of a GPU share it equally, so their series are the
+// same.
 type accounts struct {
 	owners                        int64
 	energy, idle, active          int64
@@ -128,7 +128,7 @@ func newAccounts(h hold) *accounts {
 	}
 }
 
-// charge adds amounts, in millijoules and milliseconds, for the time until a minute.
+// charge adds energies in millijoules and an active time in milliseconds, for the time until a minute.
 func (a *accounts) charge(to, energy, idle, active int64) {
 	a.energy, a.idle, a.active = a.energy+energy/a.owners, a.idle+idle/a.owners, a.active+active/a.owners
 	a.energies = append(a.energies, [2]int64{to, a.energy})

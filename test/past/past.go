@@ -1,6 +1,6 @@
-// Package past invents what Prometheus recorded about simulated nodes before they booted, so that a fleet begins with a
-// month of books. At the end of the past, the pods and boards are the same as on the nodes' pages, so the first scrape
-// continues the record.
+// Package past invents what Prometheus scraped from simulated nodes before they booted, so that a fleet has a history
+// of a month. At the end of the past, the pods and boards are the same as on the nodes' pages, so the first scrape
+// continues the series.
 //
 // In every minute, each value is a whole number of millijoules, milliseconds or events, so the accounts of a GPU add up
 // to the energy of its board. All series begin and end at multiples of three minutes, at which each series has a
@@ -28,11 +28,10 @@ type Series struct {
 // Node describes a running node and its past.
 type Node struct {
 	fleet.Node
-	// Record is the node's page of the record. Metrics is its main page.
+	// Record is the node's page /metrics/record. Metrics is its main page.
 	Record, Metrics exposition.Page
 	// Eras contains the earlier states of the node, earliest first.
-	Eras []Era
-	// Faults contains the faults of the node's boards.
+	Eras   []Era
 	Faults []Fault
 }
 
@@ -78,10 +77,9 @@ type builder struct {
 	pods       map[pod]*span
 }
 
-// pod is a pod of a cluster.
 type pod struct{ cluster, namespace, name, uid string }
 
-// span is a range of minutes, including the last.
+// A span includes its last minute.
 type span struct{ from, to int64 }
 
 func (b *builder) add(metric string, labels map[string]string, knots ...[2]int64) {
@@ -94,7 +92,6 @@ func (b *builder) constant(metric string, labels map[string]string, s span, valu
 	b.add(metric, labels, [2]int64{s.from, value}, [2]int64{s.to, value})
 }
 
-// node adds the series of a node, era by era.
 func (b *builder) node(n *Node, seed uint64) error {
 	now, err := n.Simulated()
 	if err != nil {
@@ -125,7 +122,7 @@ func (b *builder) node(n *Node, seed uint64) error {
 	return nil
 }
 
-// owners adds the series of the reconciler and kube-state-metrics that name workloads and teams.
+// owners adds the series of the reconciler and kube-state-metrics with the workloads and teams.
 func (b *builder) owners() {
 	namespaces := make(map[[2]string]bool)
 	for p, s := range b.pods {

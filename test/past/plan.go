@@ -32,8 +32,7 @@ func Workload(pod string) (kind, name string) {
 	return "Job", name
 }
 
-// work lists the workloads in the past: the namespace, the name, and the percentage of the time in which the workload
-// works.
+// work lists the workloads. load is the percentage of the time in which a workload works.
 var work = []struct {
 	namespace, name string
 	load            int64
@@ -47,16 +46,15 @@ var work = []struct {
 	{"vision", "notebook", 3},
 }
 
-// users lists the users of units in the past, with their accounts.
+// users contains users with their accounts.
 var users = [][2]string{{"user1001", "physics"}, {"user1002", "physics"}, {"user1003", "chemistry"}}
 
-// owner is a pod or a unit, described by the labels of its accounts.
+// The labels of an owner are the labels of its counters.
 type owner struct {
 	unit   bool
 	labels map[string]string
 }
 
-// prefix returns the name prefix of the metrics for an owner's accounts.
 func (o owner) prefix() string {
 	if o.unit {
 		return "gpuledger_unit_allocation_"
@@ -64,7 +62,7 @@ func (o owner) prefix() string {
 	return "gpuledger_allocation_"
 }
 
-// hold describes a time in which owners hold GPUs. The time includes the minute to.
+// A hold includes the minute to.
 type hold struct {
 	from, to int64
 	owners   []owner
@@ -120,7 +118,7 @@ func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
 	return p
 }
 
-// era returns the owners of each GPU during an era. At the end of the last era, these are the current owners.
+// At the end of the last era, the owners of the GPUs are the current owners.
 func (p *plan) era(s span, last bool) map[int][]hold {
 	held := make(map[int][]hold)
 	for _, group := range p.groups {
@@ -165,7 +163,6 @@ func (p *plan) busy(o owner) int64 {
 	return int64(100 * p.Record.Sum(o.prefix()+"active_seconds_total", of) / max(1, p.Record.Sum(o.prefix()+"gpu_seconds_total", of)))
 }
 
-// lend makes a new pod or unit the owner.
 func (p *plan) lend(h *hold) {
 	p.last++
 	o := owner{unit: p.units}
@@ -184,7 +181,7 @@ func (p *plan) lend(h *hold) {
 	p.own(o, *h)
 }
 
-// own records an owner: it stores a pod, or adds the info series of a unit.
+// own stores a pod, or adds the info series of a unit.
 func (p *plan) own(o owner, h hold) {
 	if !o.unit {
 		of := pod{p.Cluster, o.labels["namespace"], o.labels["pod"], o.labels["pod_uid"]}

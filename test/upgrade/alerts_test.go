@@ -19,14 +19,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The firing alerts are compared after this number of hours.
+// hours is the time for which a page is served before the alerts are compared.
 const hours = 3
 
-// anAlert matches the name of a firing alert in the output of promtool.
 var anAlert = regexp.MustCompile(`(?m)^\s*alertname: (\w+)`)
 
-// alertChanges evaluates the rules of each version on the pages of both versions, and returns the differences between
-// the alerts that fire.
+// alertChanges evaluates the rules of each version on the pages of both versions, and compares the firing alerts.
 func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	t.Helper()
 	for rules, folder := range map[string]string{"these rules": "../../dashboards/rules", "earlier rules": Previous(t).Source("dashboards", "rules")} {
@@ -39,7 +37,7 @@ func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	return all
 }
 
-// firing returns the alerts that fire when a node has served a page for the given hours.
+// firing returns the alerts that fire when a node has served a page for some hours.
 func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -73,7 +71,7 @@ func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	return slices.Compact(all)
 }
 
-// input returns the series of a page in promtool's format, with the labels that they have in a cluster.
+// input returns the series in promtool's format, with the labels that they have in a cluster.
 func input(page exposition.Page) (series []map[string]string) {
 	for name, family := range page {
 		for _, m := range family.GetMetric() {
@@ -92,8 +90,8 @@ func input(page exposition.Page) (series []map[string]string) {
 	return series
 }
 
-// history returns the values of a series in promtool's notation. Energies and times grow in proportion, so that sums
-// stay equal. GPUs are read every minute. All other values are constant.
+// history uses promtool's notation. Energies and times grow in proportion, so that sums stay equal. GPUs are read every
+// minute. All other values are constant.
 func history(name string, value float64) string {
 	switch {
 	case name == "gpuledger_gpu_last_reading_timestamp_seconds":

@@ -47,7 +47,6 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// read runs a version's program pages and returns the output.
 func read(t testing.TB, path, what, input string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, what)
@@ -64,7 +63,6 @@ type family struct {
 	Labels           []string
 }
 
-// catalogue returns the metrics of a version, by program and name.
 func catalogue(t *testing.T, path string) map[string]family {
 	t.Helper()
 	var all []family
@@ -80,7 +78,7 @@ func catalogue(t *testing.T, path string) map[string]family {
 	return families
 }
 
-// minus returns the elements of list that are not in other, each with the given sign as a prefix.
+// minus returns the elements of list that are not in other, each with the given prefix.
 func minus(sign string, list, other []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(other, s) {
@@ -90,8 +88,7 @@ func minus(sign string, list, other []string) (all []string) {
 	return all
 }
 
-// TestUpgradeMetrics compares the metrics of all programs. A new metric does not count as a difference. All other
-// changes break queries or start new series.
+// TestUpgradeMetrics allows new metrics. All other changes break queries or start new series.
 func TestUpgradeMetrics(t *testing.T) {
 	earlier, now := catalogue(t, Previous(t).Program("pages")), catalogue(t, pages)
 	var found []string
@@ -113,11 +110,9 @@ func TestUpgradeMetrics(t *testing.T) {
 	Compare(t, "metric", found)
 }
 
-// In dashboards and rule files, these keys have an expression as their value.
 var expressionKeys = []string{"expr", "query", "definition"}
 
-// expressions returns the expressions in a JSON value, and the templates in annotations, because a template can
-// contain a query.
+// expressions also returns the templates in annotations, because a template can contain a query.
 func expressions(value any) (all []string) {
 	switch v := value.(type) {
 	case []any:
@@ -135,7 +130,7 @@ func expressions(value any) (all []string) {
 	return all
 }
 
-// readings returns the expressions in the rules and dashboards of a folder, and the names that the rules record.
+// readings returns the expressions in rules and dashboards, and the names that the rules record.
 func readings(t *testing.T, folder string) (texts, recorded []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -176,8 +171,7 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that the expressions read and that only the first of the two catalogues
-// contains.
+// missing returns the metrics and labels that the expressions read and that are only in the first catalogue.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmEnv is the environment variable with the folder of helm.
 const helmEnv = "GPULEDGER_E2E_HELM"
 
 func template(t *testing.T, chart, values string) (string, error) {
@@ -34,7 +33,7 @@ func template(t *testing.T, chart, values string) (string, error) {
 	return string(out), err
 }
 
-// fixed contains the immutable fields of objects, by kind. If such a field changes, the upgrade of a release fails.
+// fixed contains immutable fields. If such a field changes, the upgrade of a release fails.
 var fixed = map[string][][]string{
 	"Deployment":         {{"spec", "selector"}},
 	"DaemonSet":          {{"spec", "selector"}},
@@ -42,7 +41,7 @@ var fixed = map[string][][]string{
 	"RoleBinding":        {{"roleRef"}},
 }
 
-// at returns the field of a nested map at a path, or nil.
+// at returns nil if there is no field at the path.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		fields, _ := value.(map[string]any)

@@ -28,14 +28,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// node is a simulated node with the fake driver of this version. Exporters of both versions read it.
+// Exporters of both versions read this node, with the fake driver of this version.
 type node struct {
 	*simnode.Node
 	group   *program.Group
 	library string
 }
 
-// newNode starts the simulated node of a scenario, in real time.
 func newNode(t *testing.T, scenario string) node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -65,7 +64,6 @@ type exporter struct {
 	url string
 }
 
-// start starts an exporter of the given version with the node's state directory.
 func (n node) start(t *testing.T, v Version) exporter {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -108,7 +106,7 @@ func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page 
 	}
 }
 
-// balances checks that every book on a page balances to the millijoule.
+// balances checks that the accounts of each GPU add up to its energy, to the millijoule.
 func balances(t *testing.T, page exposition.Page) {
 	t.Helper()
 	for _, uuid := range page.UUIDs() {
@@ -123,12 +121,11 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// ofProcess lists the prefixes of metrics that are not compared. They describe the process, so they restart with it, or
-// contain the program's version.
+// Metrics with these prefixes are not compared. They describe the process, so they restart with it, or contain the
+// program's version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
-// kept compares the series on a page with the series on the page of the next version. It checks that no counter
-// decreased or restarted, and returns the changes of labels.
+// kept checks that no counter decreased or restarted on the page of the next version. It returns the changes of labels.
 func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	t.Helper()
 	for name, family := range before {
@@ -161,7 +158,6 @@ func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	return changes
 }
 
-// relabelled returns the difference between the label names of two families, or an empty string.
 func relabelled(before, after *dto.MetricFamily) string {
 	if len(before.GetMetric()) == 0 || len(after.GetMetric()) == 0 {
 		return ""
@@ -179,7 +175,7 @@ func relabelled(before, after *dto.MetricFamily) string {
 	return strings.Join(slices.Concat(minus("-", was, is), minus("+", is, was)), "")
 }
 
-// documents returns the JSON pages of an exporter, by path. An earlier exporter may not serve all of them.
+// documents returns the JSON pages by path. An earlier exporter may not serve all of them.
 func (e exporter) documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -216,8 +212,8 @@ func fields(into map[string]bool, path string, value any) {
 	}
 }
 
-// lost returns the fields of a page that are missing from the page of the next version. New fields are allowed, because
-// readers ignore them.
+// lost returns the fields that are missing from the page of the next version. New fields are allowed, because readers
+// ignore them.
 func lost(t *testing.T, path, before, after string) []string {
 	t.Helper()
 	sets := [2]map[string]bool{{}, {}}
@@ -232,15 +228,15 @@ func lost(t *testing.T, path, before, after string) []string {
 	return minus("-", slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])))
 }
 
-// run contains the results of four exporters that ran in turn on a node: the earlier exporter, this exporter, the
-// earlier exporter again, and this exporter again.
+// run contains the results of four exporters that ran one after another on a node: the earlier exporter, this exporter,
+// the earlier exporter again, and this exporter again.
 type run struct {
 	series, json, forgotten []string
 	// pages contains the metrics of the first and the second exporter.
 	pages [2]exposition.Page
 }
 
-// play runs the exporters in turn on a node, with the same state directory.
+// All exporters use the same state directory.
 func play(t *testing.T, scenario string) (r run) {
 	t.Helper()
 	previous, current := Previous(t), Current(t)
@@ -280,8 +276,7 @@ func play(t *testing.T, scenario string) (r run) {
 	return r
 }
 
-// forgotten returns new counters that restart because the earlier exporter ran in between. The earlier exporter does
-// not keep them in its state file.
+// forgotten returns new counters that restart because the earlier exporter, which does not save them, ran in between.
 func forgotten(before, after, again exposition.Page) (names []string) {
 	for name, family := range after {
 		if before[name] != nil || family.GetType() != dto.MetricType_COUNTER {
@@ -316,8 +311,8 @@ func readers(t *testing.T, exporters ...map[string]string) {
 	}
 }
 
-// absent compares two documents. It returns the paths of the values in the first document that are missing from the
-// second document or differ there.
+// absent returns the paths of the values in the first document that are missing from the second document or differ
+// there.
 func absent(path string, of, in any) (all []string) {
 	switch v := of.(type) {
 	case map[string]any:
@@ -341,14 +336,14 @@ func absent(path string, of, in any) (all []string) {
 	return all
 }
 
-// scenarios lists scenarios with pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
+// The scenarios contain pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
 var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
-// TestUpgradeExporter runs four exporters in turn on simulated nodes: the earlier exporter, this exporter with the same
-// state file, the earlier exporter with the new state file, and this exporter again. No counter may decrease. No
-// counter may restart, except the counters that are new in this version, because the earlier exporter does not keep
-// them. All labels and JSON fields must stay, and the books must balance. Then the test compares the alerts that fire
-// for the pages of both versions.
+// TestUpgradeExporter runs four exporters, one after another, on simulated nodes: the earlier exporter, this exporter
+// with the same state file, the earlier exporter with the new state file, and this exporter again. No counter may
+// decrease. No counter may restart, except the counters that are new in this version, because the earlier exporter does
+// not save them. All labels and JSON fields must stay, and the accounts must add up to the energy of their GPU. Then
+// the test compares the alerts that fire for the pages of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commands lists the programs, and the commands that have flags of their own.
+// A program and some of its commands have separate flags.
 var commands = [][]string{
 	{"gpuledger"},
 	{"gpuledger", "status"},
@@ -29,7 +29,6 @@ var commands = [][]string{
 	{"gpuledger-archive", "report"},
 }
 
-// usage matches the line of a command in a program's help.
 var usage = regexp.MustCompile(`(?m)^(?:usage:)? +(gpuledger[a-z-]*) ([a-z-]+)\b`)
 
 var (
@@ -37,7 +36,6 @@ var (
 	defaultOf = regexp.MustCompile(`\(default "?(.*?)"?\)$`)
 )
 
-// help returns the help of a command.
 func help(t *testing.T, v Version, command []string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), v.Program(command[0]), append(slices.Clone(command[1:]), "--help")...).CombinedOutput()
@@ -47,7 +45,6 @@ func help(t *testing.T, v Version, command []string) string {
 	return string(out)
 }
 
-// flagsOf returns the default of each flag in a help text.
 func flagsOf(help string) map[string]string {
 	flags := make(map[string]string)
 	for _, match := range aFlag.FindAllStringSubmatch(help, -1) {

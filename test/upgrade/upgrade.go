@@ -1,6 +1,6 @@
-// Package upgrade compares the programs, metrics, rules, flags and files of an earlier version with this
-// version. The file "previous" names the earlier version. The file "expected" lists each difference that affects
-// users, with the reason.
+// Package upgrade compares the programs, metrics, rules, flags and files of an earlier version with this version. The
+// file "previous" names the earlier version. The file "expected" lists each difference that affects users, with the
+// reason.
 package upgrade
 
 import (
@@ -18,7 +18,7 @@ import (
 // Env is the environment variable with the output folder of tools/previous.
 const Env = "GPULEDGER_E2E_PREVIOUS"
 
-// Version describes a version of all programs.
+// A Version contains the programs of a version.
 type Version struct {
 	Programs string // folder of the programs
 }
@@ -54,16 +54,15 @@ func Current(t testing.TB) Version {
 	return Version{filepath.Dir(path)}
 }
 
-// kinds lists the kinds of differences. A single test compares all differences of a kind.
+// A single test compares all differences of a kind.
 var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
 
 //go:embed expected
 var expected string
 
-// difference is a line of the file "expected".
 type difference struct{ kind, item, reason string }
 
-// parse returns the differences in the file "expected". It ignores empty lines and lines that begin with #.
+// The file "expected" may contain empty lines and lines that begin with #.
 func parse(text string) (all []difference, err error) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -79,8 +78,8 @@ func parse(text string) (all []difference, err error) {
 	return all, nil
 }
 
-// Compare fails the test in two cases: a difference that was found is not expected, or an expected difference was not
-// found.
+// Compare fails the test if a difference is not in the file "expected", or if the file contains a difference that was
+// not found.
 func Compare(t testing.TB, kind string, found []string) {
 	t.Helper()
 	all, err := parse(expected)
@@ -92,8 +91,6 @@ func Compare(t testing.TB, kind string, found []string) {
 	}
 }
 
-// unexpected returns a message for each difference that was found but is not expected, or is expected but was not
-// found.
 func unexpected(all []difference, kind string, found []string) (problems []string) {
 	known := make(map[string]bool)
 	for _, d := range all {

@@ -2,14 +2,13 @@ package worlds
 
 import "time"
 
-// The length of a day, the metric of placements, and the hourly roll-up of this metric.
+// Rollup is the result of the hourly recording rule for the metric Placement.
 const (
 	Daily     = 24 * time.Hour
 	Placement = "gpuledger_placement_info"
 	Rollup    = "gpuledger:placement_info:present1h"
 )
 
-// place returns the labels of a GPU in a slot.
 func place(node, machine, uuid, serial, chassis, slot string) map[string]string {
 	return map[string]string{
 		"node": node, "system_uuid": machine, "UUID": uuid, "serial": serial, "chassis_serial": chassis, "chassis_slot": slot,
@@ -17,8 +16,8 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// Stays of the boards. A variable's name is the serial number of the board. If necessary, the letter of the node or of
-// the GPU follows.
+// These are labels of boards in slots. A variable's name is the serial number of the board and, if necessary, the
+// letter of the node or of the GPU.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -32,7 +31,7 @@ var (
 	S8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// Boards returns a record of ten days in which boards move, arrive, are lost, and get new names of their nodes. Two
+// Boards returns ten days of scrapes in which boards move, arrive, are lost, and have nodes with new names. Two
 // replicas of Prometheus scrape some of the boards. There are scrape gaps, and some boards have pods.
 func Boards() *History {
 	const end = 10*Daily + time.Hour
@@ -61,7 +60,7 @@ func Boards() *History {
 	return h
 }
 
-// Labels of pods, which include the labels of their boards.
+// The labels of pods include the labels of their boards.
 var (
 	Trainer = With(S1a, "namespace", "alpha", "pod", "train", "pod_uid", "u1")
 	Server1 = With(S1b, "namespace", "beta", "pod", "serve", "pod_uid", "u2")
@@ -72,7 +71,7 @@ func allocation(metric string, labels map[string]string) string {
 	return Series(metric, Parse(Some(labels, "node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid")))
 }
 
-// charge adds the energy of pods on the boards. One pod is missing for two days.
+// One pod has no samples for two days.
 func (h *History) charge(end time.Duration) {
 	for _, p := range []struct {
 		labels   map[string]string

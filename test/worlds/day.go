@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Day is the day of the statements: the 24 hours after the first hour.
+// Day contains 24 hours, from one hour after the start of a history.
 var Day = Span{time.Hour, 25 * time.Hour}
 
 // Statements returns a day with all events that make counters difficult to add up.
@@ -49,7 +49,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 		second: []Span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
 	f.simulate(hm(27, 0), Day, rand.New(rand.NewPCG(1, 2)))
-	// Prometheus adds a zero at the created timestamp of this counter.
+	// As in Prometheus, this counter has a zero at its created timestamp.
 	f.Add(Series(AllocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
 	}), hm(16, 0)+30*time.Second, 0)
@@ -69,7 +69,7 @@ func (f *Fleet) people() {
 			"workload_kind": "Job", "workload_name": workload, "workload_uid": "w-" + workload,
 		}
 		from, to := p.From.Truncate(f.Interval), min(p.To.Truncate(f.Interval)+retention, until)
-		// The root of the owner chain becomes known after a minute. Then two replicas of the reconciler serve it.
+		// The root of the owner chain becomes known after a minute, and then two replicas of the reconciler serve it.
 		early := maps.Clone(who)
 		early["workload_kind"], early["workload_name"], early["workload_uid"] = "ReplicaSet", "x", "w-x"
 		f.Constant(Series("gpuledger_pod_info", early), from, from+time.Minute, 1)
@@ -90,7 +90,7 @@ func (f *Fleet) people() {
 	for namespace, team := range TeamOfNamespace {
 		f.Constant(Series("kube_namespace_labels", map[string]string{"namespace": namespace, "label_team": team}), 90*time.Minute, until, 1)
 	}
-	// Before that, the namespace alpha belonged to another team.
+	// At first, the namespace alpha belongs to another team.
 	f.Constant(Series("kube_namespace_labels", map[string]string{"namespace": "alpha", "label_team": "old"}), 0, 90*time.Minute, 1)
 }
 

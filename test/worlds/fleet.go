@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Counters in the record.
+// These counters are on the page /metrics/record.
 const (
 	AllocationEnergy = "gpuledger_allocation_energy_joules_total"
 	AllocationAlone  = "gpuledger_allocation_exclusive_energy_joules_total"
@@ -22,8 +22,8 @@ const (
 	BoardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
-// Fleet is a fleet that is simulated second by second. Boards draw power, pods are charged for the energy, and the
-// record is scraped. Tests compare the results of the queries with the fleet's truth.
+// A Fleet is simulated second by second. Boards draw power, pods are charged for the energy, and the counters are
+// scraped. Tests compare the results of the queries with Truth.
 type Fleet struct {
 	*History
 	cluster string // value of the label cluster, if several clusters share a store
@@ -41,7 +41,7 @@ type Fleet struct {
 	Truth  Truth
 }
 
-// Span is a time range that excludes its end. Both times are measured from the beginning of a history.
+// A Span excludes its end. Both times are measured from the beginning of a history.
 type Span struct{ From, To time.Duration }
 
 func within(spans []Span, at time.Duration) bool {
@@ -70,7 +70,6 @@ type pod struct {
 	manager string // manager of the unit; empty for a pod
 }
 
-// metric returns the metric for this pod or unit that corresponds to a metric about pods.
 func (p pod) metric(name string) string {
 	if p.manager != "" {
 		return strings.Replace(name, "_allocation_", "_unit_allocation_", 1)
@@ -81,7 +80,7 @@ func (p pod) metric(name string) string {
 // account identifies the counters of a board in a node or, if pod is set, of a pod on this board.
 type account struct{ node, board, pod string }
 
-// meter contains the record's counters of a board or of a pod.
+// meter contains the counters of a board or of a pod.
 type meter struct {
 	labels  map[string]string
 	values  map[string]*value // counters by metric
@@ -91,13 +90,11 @@ type meter struct {
 	scraped bool
 }
 
-// value is a counter and its series.
 type value struct {
 	series string
 	amount float64
 }
 
-// count adds an amount to a counter, which begins at 0.
 func (m *meter) count(metric string, amount float64) {
 	if m.values[metric] == nil {
 		m.values[metric] = &value{series: Series(metric, m.labels)}
@@ -105,8 +102,7 @@ func (m *meter) count(metric string, amount float64) {
 	m.values[metric].amount += amount
 }
 
-// charge adds energy and seconds. A part of the energy is idle, a part is measured, and half of the seconds
-// are active.
+// An eighth of the energy is idle, a quarter is measured, and half of the seconds are active.
 func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationEnergy), joules)
 	m.count(p.metric(AllocationIdle), joules/8)
@@ -118,7 +114,7 @@ func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationGPU), seconds*p.share)
 }
 
-// Truth contains the true energy, in joules.
+// Truth contains the true energy in joules.
 type Truth struct {
 	Board      float64
 	Namespaces map[string]float64
@@ -129,7 +125,7 @@ const (
 	scrape    = time.Minute
 )
 
-// simulate runs the fleet. The truth contains the energy in the given span.
+// Only the energy in the span counted is part of the truth.
 func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	f.meters = make(map[account]*meter)
 	f.Truth.Namespaces = make(map[string]float64)
@@ -149,7 +145,6 @@ func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	}
 }
 
-// draw charges the energy that a board draws in a second.
 func (f *Fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
 	f.meter(b, node, pod{}, at).count(BoardEnergy, joules)
 	if counts {
@@ -202,7 +197,7 @@ func Model(uuid string) string {
 	return "H100"
 }
 
-// CreatedOf returns the metric with the created timestamp of a counter in the record.
+// CreatedOf returns the metric with the created timestamp of a counter.
 func CreatedOf(metric string) string {
 	kind := strings.Split(metric, "_")[1]
 	if kind == "unit" {
@@ -228,7 +223,6 @@ func (f *Fleet) retire(at time.Duration) {
 	}
 }
 
-// leave ends the placement of a board that left its node, or the counters of a pod on a board.
 func (f *Fleet) leave(m *meter, at time.Duration) {
 	m.ended = at
 	if place := m.values[Placement]; place != nil && m.scraped && !within(f.blind, at) {
@@ -237,7 +231,6 @@ func (f *Fleet) leave(m *meter, at time.Duration) {
 	delete(m.values, Placement)
 }
 
-// sits reports whether the board of an account is still in the account's node.
 func (f *Fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
 		if b.uuid == a.board {
@@ -281,7 +274,6 @@ func (f *Fleet) scrape(at time.Duration) {
 	}
 }
 
-// vanish writes a staleness marker to each series of a meter.
 func (f *Fleet) vanish(m *meter, at time.Duration) {
 	for _, v := range m.values {
 		f.End(v.series, at)

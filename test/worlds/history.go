@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// History contains the series that a Prometheus scraped. At a multiple of the interval, a series can have a sample or a
-// staleness marker.
+// A History contains the series that a Prometheus scraped. At a multiple of the interval, a series can have a sample or
+// a staleness marker.
 type History struct {
 	Interval time.Duration
 	Series   map[string]map[int]string // the key is the name with labels, then the number of the interval
@@ -25,7 +25,7 @@ var Began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const stale = "stale"
 
-// New returns an empty history with samples at multiples of an interval.
+// New returns an empty history.
 func New(interval time.Duration) *History {
 	return &History{Interval: interval, Series: make(map[string]map[int]string)}
 }
@@ -75,7 +75,7 @@ func (h *History) Forget(match string, from, to time.Duration) {
 	}
 }
 
-// Without returns a copy of the history without the series whose text contains match.
+// Without returns a copy without the series whose text contains match.
 func (h *History) Without(match string) *History {
 	some := New(h.Interval)
 	for name, slots := range h.Series {
@@ -197,7 +197,6 @@ func (h *History) Sum(metric string, window Span, key func(labels map[string]str
 	return sums
 }
 
-// created returns the created timestamp of a counter at a sample, if it is known.
 func (h *History) created(labels map[string]string, slot int) (seconds float64, known bool) {
 	of := maps.Clone(labels)
 	delete(of, "__name__")

@@ -10,14 +10,13 @@ import (
 // MoveHours is the length of a history with moves.
 const MoveHours = 30
 
-// Moves contains the record of placements and the events of the boards.
+// Moves contains the placements and the events of boards.
 type Moves struct {
 	*History
 	Events []MoveEvent
 }
 
-// MoveEvent describes an event and its alert. In each event, a board appears in another place, or a slot gets another
-// board.
+// A MoveEvent raises an alert: a board appears in another slot, or a slot contains another board.
 type MoveEvent struct {
 	Alert string
 	At    time.Duration
@@ -44,7 +43,7 @@ const (
 	gpusAMove = 4 // number of GPUs in a node
 )
 
-// rack contains the boards of a fleet with moves. Its name is part of the names of its nodes and boards.
+// rack contains the boards of one fleet. Its name is part of the names of nodes and boards.
 type rack struct {
 	Moves
 	name   string
@@ -67,7 +66,6 @@ func RandomMoves(random *rand.Rand, fleets int) Moves {
 	return all
 }
 
-// run draws and performs the events of a fleet.
 func (r *rack) run() {
 	nodes := []string{"a" + r.name, "b" + r.name, "c" + r.name}
 	for i, node := range nodes {
@@ -107,8 +105,8 @@ func (r *rack) pull(s slot, at time.Duration) {
 	delete(r.boards, s)
 }
 
-// work turns two nodes off and on again, usually with changed boards. The second node is turned on a while after the
-// first. work returns false at the end of the history.
+// work turns two nodes off and on again, usually with changed boards, the second node a while after the first. It
+// returns false at the end of the history.
 func (r *rack) work(x, y string) bool {
 	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
 	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RandomHours is the number of hours of a random fleet.
+// RandomHours is the length of a random fleet's history.
 const RandomHours = 6
 
 // RandomFleet returns a fleet with random events. If cluster is set, the series have it as a label.
@@ -53,8 +53,8 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
 		}
 	}
-	// This node reboots soon after the scrapes stop. When the scrapes continue, the counters of the node may
-	// already exceed the last scraped values.
+	// This node reboots soon after the scrapes stop. When the scrapes continue, its counters may already exceed the
+	// last scraped values.
 	away, node := spell(3*time.Hour), nodes[random.IntN(3)]
 	f.silent[node] = append(f.silent[node], away)
 	f.off[node] = append(f.off[node], Span{away.From + time.Minute, away.From + 2*time.Minute})
@@ -64,7 +64,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	return f
 }
 
-// own adds the series that name the owner of a pod or unit. Owner 0 means that the owner is unknown.
+// Owner 0 means that the owner is unknown.
 func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	if owner == 0 {
 		return
@@ -83,8 +83,8 @@ func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	}
 }
 
-// describe adds descriptions of a unit. In each hour, the unit first has another owner or no owner, then the given
-// owner, and at the end no owner.
+// describe adds gpuledger_unit_info. In each hour, the unit first has another owner or no owner, then the given owner,
+// and at the end no owner.
 func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *rand.Rand) {
 	const least = 2 * time.Minute // minimum time with the owner; longer than the step of the rules
 	owned := Series("gpuledger_unit_info", With(unit, "account", owner, "user", owner))

@@ -27,14 +27,14 @@ func Units() *History {
 	return h
 }
 
-// unitOnGPU describes a unit that holds or uses a GPU, with its power and idle power in watts.
+// The powers of a unitOnGPU are in watts.
 type unitOnGPU struct {
 	manager, unit, uuid, sharing string
 	Span
 	watts, idle float64
 }
 
-// unit adds the series of a unit on a GPU from the record and from the main page.
+// unit adds the series on /metrics/record and on /metrics.
 func (h *History) unit(u unitOnGPU) {
 	who := map[string]string{"node": "a", "UUID": u.uuid, "manager": u.manager, "unit": u.unit}
 	recorded := With(who, "serial", "S"+u.uuid[len("GPU-"):], "chassis_serial", "C1")
@@ -50,7 +50,6 @@ func (h *History) unit(u unitOnGPU) {
 	h.Constant(Series("gpuledger_unit_gpu_info", With(who, "sharing", u.sharing)), u.From, u.To, 1)
 }
 
-// described adds the series gpuledger_unit_info of a unit, with the uid of its user.
 func (h *History) described(manager, unit, uid string, from, to time.Duration) {
 	h.Constant(Series("gpuledger_unit_info", map[string]string{"node": "a", "manager": manager, "unit": unit, "uid": uid}), from, to, 1)
 }

@@ -14,14 +14,14 @@ import (
 	"unsafe"
 )
 
-// Ids of fields for nvmlDeviceGetFieldValues.
+// These are ids of fields for nvmlDeviceGetFieldValues.
 const (
 	AveragePower = 185
 	InstantPower = 186
 	EnergyField  = 191
 )
 
-// Scopes of fields.
+// A field has a value for the GPU or for the module.
 const (
 	ScopeGPU    = 0
 	ScopeModule = 1
@@ -48,7 +48,6 @@ func (r Return) Error() string {
 	return fmt.Sprintf("NVML returned %d", int(r))
 }
 
-// check converts the return value of a call to an error.
 func check(call string, r C.int) error {
 	if r == C.SUCCESS {
 		return nil
@@ -63,8 +62,8 @@ type Device struct {
 	Limit                   float64 // enforced power limit in W; 0 if it is unknown
 }
 
-// Open loads the library at a path, initialises it, and opens the GPU with the given index. If the path is empty, Open
-// loads the library that the loader finds.
+// Open opens the GPU with the given index. If the path of the library is empty, Open loads the library that the loader
+// finds.
 func Open(library string, index int) (*Device, error) {
 	if library == "" {
 		library = "libnvidia-ml.so.1"
@@ -142,7 +141,7 @@ func (d *Device) Processes(mps bool) ([]int, error) {
 	return pids, nil
 }
 
-// Row is a row that nvmlDeviceGetProcessUtilization returns.
+// A Row is a result of nvmlDeviceGetProcessUtilization.
 type Row struct {
 	PID int
 	At  time.Time // time of the newest sample of the process

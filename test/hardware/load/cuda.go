@@ -28,13 +28,11 @@ func open(library, bus string) (device, error) {
 	return device{}, failed(C.cuda_open(texts[0], texts[1], texts[2]))
 }
 
-// launch queues the kernel in one of two slots.
 func (device) launch(slot int, iterations uint64) error {
 	return failed(C.cuda_launch(C.int(slot), C.ulonglong(iterations)))
 }
 
-// wait waits for the kernel in a slot. It returns the kernel's duration, measured by the events before and after the
-// kernel.
+// wait returns the kernel's duration, measured by the events before and after the kernel.
 func (device) wait(slot int) (time.Duration, error) {
 	var ms C.float
 	err := failed(C.cuda_wait(C.int(slot), &ms))

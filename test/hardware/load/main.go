@@ -26,7 +26,6 @@ const (
 // modes contains the patterns of work, with the period after which each pattern repeats.
 var modes = map[string]time.Duration{"hold": 0, "full": 0, "smooth": 100 * time.Millisecond, "bursts": 5 * time.Second}
 
-// options contains the flags.
 type options struct {
 	library, bus, mode string
 	mps                string
@@ -34,7 +33,7 @@ type options struct {
 	duty, rate         float64
 }
 
-// Done is a line that the load prints. In the line before the work, only PID, Mode and Rate are set.
+// Done is a line of output. In the line before the work, only PID, Mode and Rate are set.
 type Done struct {
 	PID  int    `json:"pid"`
 	Mode string `json:"mode"`
@@ -138,7 +137,7 @@ func calibrate(d device) (best float64, err error) {
 	return best, nil
 }
 
-// perform does the work in chunks. It does the whole work of a period even if the period starts late.
+// perform does the whole work of a period even if the period starts late.
 func (o options) perform(ctx context.Context, d device, done *Done) error {
 	period, step := modes[o.mode], longChunk
 	if o.mode == "hold" {
@@ -186,7 +185,6 @@ func (q *queue) launch() error {
 	return q.device.launch(q.launched%2, q.iterations)
 }
 
-// next waits for the oldest launch.
 func (q *queue) next() error {
 	q.waited++
 	took, err := q.wait(q.waited % 2)
