@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ServiceAccount returns the client configuration of an existing account. Its token is like the tokens of the
-// account's pods: it is signed by the API server and valid for an hour.
+// ServiceAccount returns a client configuration with a token of an existing account. Like the tokens of pods, it is
+// signed by the API server and valid for an hour.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	answer, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})
@@ -42,7 +42,6 @@ func WriteKubeconfig(file string, config *rest.Config) error {
 	}, file)
 }
 
-// signingKey returns a new key for service-account tokens, as a PEM file.
 func signingKey() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -25,7 +25,7 @@ rules:
 - level: None
 `
 
-// Request is a request in the audit log, with its response.
+// A Request is an entry of the audit log.
 type Request struct {
 	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`
@@ -60,7 +60,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
-// Audit reads the audit log.
+// An Audit reads the audit log from a position on.
 type Audit struct {
 	file  string
 	start int64 // offset in the file; earlier requests are before it
@@ -76,9 +76,9 @@ func (c *Cluster) Audit() (*Audit, error) {
 	return &Audit{file: c.path("audit"), start: info.Size(), since: time.Now().Truncate(time.Microsecond)}, nil
 }
 
-// Requests returns the matching requests that the API server received since the start of the Audit. The server logs a
-// request before it completes the response, so every completed request is included. However, other clients can see the
-// effect of a write before the write is logged.
+// Requests returns the matching requests since the start of the Audit. The server logs a request before it completes
+// the response, so every completed request is included. However, other clients can see the effect of a write before the
+// write is logged.
 func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	file, err := os.Open(a.file)
 	if err != nil {

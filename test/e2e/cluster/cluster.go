@@ -1,11 +1,11 @@
 //go:build e2e
 
-// Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on
-// loopback, for tests of their clients.
+// Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on loopback, for tests
+// of their clients.
 //
-// There are no real nodes and no scheduler, so tests write Nodes and pods. RBAC and admission work as usual,
-// tokens are real, and the audit log contains every request. All programs end with the test's process, even
-// if that process is killed.
+// There are no real nodes and no scheduler, so tests write Nodes and pods. RBAC and admission work as usual, tokens are
+// real, and the audit log contains every request. All programs end with the test's process, even if that process is
+// killed.
 package cluster
 
 import (
@@ -28,7 +28,7 @@ import (
 // ProgramsEnv is the environment variable with the folder of the programs that tools/servers installs.
 const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
 
-// startTimeout is the timeout for a program's start. It is long enough for a busy machine.
+// startTimeout is long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
 // The API server's certificate always contains this name, in addition to the server's address.
@@ -45,8 +45,8 @@ type Cluster struct {
 	group    *program.Group
 }
 
-// Start runs etcd and kube-apiserver with additional flags, and returns when the API server is
-// ready. Stop ends both programs.
+// Start runs etcd and kube-apiserver with additional flags, and returns when the API server is ready. Stop ends both
+// programs.
 func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	programs := os.Getenv(ProgramsEnv)
 	if programs == "" {
@@ -80,7 +80,7 @@ func (c *Cluster) Stop() {
 // Logs writes the end of every program's log.
 func (c *Cluster) Logs(w io.Writer) { c.group.Logs(w) }
 
-// startEtcd starts etcd on a socket. The API server waits until etcd is ready.
+// The API server waits until etcd is ready.
 func (c *Cluster) startEtcd() error {
 	client, peer := "unix://"+c.path("etcd"), "unix://"+c.path("peer")
 	_, err := c.start("etcd",
@@ -90,8 +90,8 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer starts kube-apiserver. It must choose the port before the start. If another process takes the port in the
-// meantime, startServer tries another port.
+// startServer must choose the port before the start. If another process takes it in the meantime, startServer tries
+// another port.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
@@ -119,8 +119,6 @@ func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	}
 }
 
-// serverArgs writes the files that kube-apiserver reads, and returns its flags and
-// the administrator's token.
 func (c *Cluster) serverArgs() (args []string, token string, err error) {
 	key, err := signingKey()
 	if err != nil {
@@ -147,7 +145,6 @@ func (c *Cluster) serverArgs() (args []string, token string, err error) {
 	}, token, nil
 }
 
-// serverReady waits until the API server is ready, or has ended.
 func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *rest.Config) error {
 	return p.Wait(ctx, func() error {
 		// A client can be created only after the server has written its certificate.
@@ -163,20 +160,18 @@ func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *r
 	})
 }
 
-// protobuf returns the same client configuration with protobuf, the cheapest encoding.
+// protobuf is the cheapest encoding.
 func protobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	return config
 }
 
-// start runs a program from the folder of programs.
 func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
 	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }
 
-// certificate returns the path of the API server's certificate. The file also contains the certificate of the authority
-// that signed it.
+// The file also contains the certificate of the authority that signed the API server's certificate.
 func (c *Cluster) certificate() string { return c.path("cert", "apiserver.crt") }
 
 func (c *Cluster) path(name ...string) string { return c.group.Path(name...) }

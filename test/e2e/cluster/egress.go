@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// Egress replaces the cluster network, which does not exist, for connections from the API server to Services. It is an
-// HTTP proxy on a socket that connects to a loopback address instead of the Service's address.
+// Egress replaces the cluster network for connections from the API server to Services. It is an HTTP proxy on a socket
+// that connects to a loopback address instead of the Service's address.
 type Egress struct {
 	address atomic.Pointer[string]
 	server  *http.Server
@@ -23,8 +23,7 @@ type Egress struct {
 	open map[net.Conn]bool // connections to the current address
 }
 
-// OpenEgress starts the proxy with its files in a folder, and returns the kube-apiserver flag that makes the API server
-// use it.
+// OpenEgress starts the proxy with its files in a folder, and returns the flag of kube-apiserver for the proxy.
 func OpenEgress(ctx context.Context, dir string) (*Egress, string, error) {
 	socket, config := filepath.Join(dir, "egress.socket"), filepath.Join(dir, "egress.yaml")
 	text := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n" +

@@ -10,7 +10,7 @@ import (
 )
 
 // Main runs the tests of a package with a shared cluster, and returns the exit status. Before the tests, it calls
-// prepare with a folder for temporary files. Main passes the flags to kube-apiserver.
+// prepare with a folder for temporary files. It passes the flags to kube-apiserver.
 func Main(m *testing.M, prepare func(ctx context.Context, c *Cluster, dir string) error, flags ...string) int {
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {

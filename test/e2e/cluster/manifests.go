@@ -51,7 +51,6 @@ func (c *Cluster) DeleteFile(ctx context.Context, file string) error {
 	})
 }
 
-// each calls do for every object in a YAML file, with a client for its kind.
 func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstructured.Unstructured) error) error {
 	f, err := os.Open(file)
 	if err != nil {

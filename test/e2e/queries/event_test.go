@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// event contains the fields of an event line from the reconciler that the test compares.
+// event contains the compared fields of an event line from the reconciler.
 type event struct {
 	Event, ID, Pod    string
 	From, To          string
@@ -57,7 +57,6 @@ func (l *life) checkEvents(t *testing.T) {
 	}
 }
 
-// events returns the events that the reconciler logged.
 func (l *life) events(t *testing.T) []event {
 	t.Helper()
 	log, err := os.ReadFile(l.log)

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// history contains pages, each of which is scraped every minute while it is valid.
+// A page in the history is scraped every minute while it is valid.
 type history struct {
 	families map[string]*dto.MetricFamily
 	began    time.Time
 }
 
-// stand adds a page that is valid from one minute to another, inclusive. It omits the metrics about the
-// programs' runtime.
+// stand adds a page that is valid from one minute to another, inclusive. It omits the metrics about the programs'
+// runtime.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {
@@ -49,7 +49,7 @@ func (h *history) add(mf *dto.MetricFamily, m *dto.Metric, minute int) {
 	all.Metric = append(all.Metric, &dto.Metric{Label: m.Label, Gauge: m.Gauge, Counter: m.Counter, Untyped: m.Untyped, TimestampMs: &ms})
 }
 
-// openMetrics returns the history in the OpenMetrics format, in which all samples of a series must be adjacent.
+// In the OpenMetrics format, all samples of a series must be adjacent.
 func (h *history) openMetrics(t *testing.T) []byte {
 	t.Helper()
 	var text strings.Builder
@@ -66,8 +66,7 @@ func (h *history) openMetrics(t *testing.T) []byte {
 	return []byte(text.String())
 }
 
-// serve starts a Prometheus with the history, and returns its URL. Queries look back only one interval, so no page
-// affects queries after its end.
+// Queries look back only one interval, so no page affects queries after its end.
 func (h *history) serve(t *testing.T) string {
 	t.Helper()
 	s := server(t)
@@ -78,7 +77,7 @@ func (h *history) serve(t *testing.T) string {
 	return s.URL()
 }
 
-// server returns an empty Prometheus, which has not started yet.
+// server returns an empty Prometheus that is not started.
 func server(t *testing.T) prometheus.Server {
 	t.Helper()
 	programs, err := prometheus.FromEnv()

@@ -19,8 +19,8 @@ import (
 
 const team = "research"
 
-// life contains the objects and events in the cluster. A CronJob's Job with two pods, each with eight GPUs,
-// runs for two hours. A Deployment's pod with two GPUs is killed once. A pod with four GPUs fits on no node.
+// life contains the objects in the cluster. A CronJob's Job with two pods, each with eight GPUs, runs for two hours. A
+// Deployment's pod with two GPUs is killed once. A pod with four GPUs fits on no node.
 type life struct {
 	*watched
 	t     *testing.T
@@ -30,7 +30,7 @@ type life struct {
 	pods                            map[string]*corev1.Pod
 }
 
-// Minutes of the events.
+// These are the minutes of the events.
 const (
 	atStart    = 10  // all pods run, except the pending pod
 	atKill     = 70  // the Deployment's pod is killed and runs again
@@ -103,7 +103,7 @@ func template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	}
 }
 
-// makePod creates a pod that is bound to a node, because there is no scheduler.
+// The pod is bound to a node, because there is no scheduler.
 func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, kind schema.GroupVersionKind) {
 	l.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "serving"}}, Spec: template(corev1.RestartPolicyAlways).Spec}
@@ -154,7 +154,7 @@ func (l *life) run(name string) {
 	})
 }
 
-// kill changes a pod's status as if its container was killed and restarted.
+// After kill, the pod's status shows a container that was killed and restarted.
 func (l *life) kill(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Conditions = conditions(corev1.ConditionFalse, l.at(atStart), l.at(atKill))
@@ -175,7 +175,7 @@ func (l *life) end(name string) {
 	})
 }
 
-// endJob marks the Job as complete, with the status fields that the API server requires.
+// The API server requires these status fields for a complete Job.
 func (l *life) endJob() {
 	l.t.Helper()
 	jobs := l.Client.BatchV1().Jobs(team)
@@ -193,8 +193,7 @@ func (l *life) endJob() {
 	check(l.t, err)
 }
 
-// pages returns the pages of both programs. It waits until kube-state-metrics shows the last write and the reconciler
-// shows all pods.
+// pages waits until kube-state-metrics shows the last write and the reconciler shows all pods.
 func (l *life) pages(metric string, labels map[string]string, value float64) []exposition.Page {
 	l.t.Helper()
 	var pages []exposition.Page

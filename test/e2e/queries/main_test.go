@@ -2,7 +2,7 @@
 
 // Package queries_test evaluates the queries in docs/queries.md on pages from a real kube-state-metrics and a real
 // reconciler. The test reads the pages a few times, while the pods in a real API server change. It loads them into a
-// real Prometheus, as if each page had been valid for a while. So the exact result of each query is known.
+// real Prometheus, as if each page had been valid for a while. The exact result of each query is therefore known.
 package queries_test
 
 import (
@@ -16,20 +16,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// stateMetricsEnv is the environment variable with the folder of kube-state-metrics.
+// stateMetricsEnv names the folder of kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// If a program takes longer than this to start, it is assumed to hang.
+// hangTimeout is longer than any start of a program.
 const hangTimeout = 2 * time.Minute
 
-// watched contains a cluster and the two programs that watch it.
 type watched struct {
 	*cluster.Cluster
 	stateMetrics, reconciler string // URLs of the programs' pages
 	log                      string // file with the reconciler's output
 }
 
-// watch starts a cluster and the two programs. The cluster and both programs end with the test.
+// The cluster and both programs end with the test.
 func watch(t *testing.T) *watched {
 	t.Helper()
 	if os.Getenv(stateMetricsEnv) == "" {
@@ -55,8 +54,7 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 	return "http://" + address + "/metrics"
 }
 
-// startReconciler runs one replica of the reconciler with all rights. Other tests check the rights of its service
-// account.
+// The reconciler has all rights, because other tests check the rights of its service account.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -65,7 +63,6 @@ func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	return "http://" + address + "/metrics", p.Log
 }
 
-// start runs a program until the test ends.
 func start(t *testing.T, path string, args ...string) *program.Program {
 	t.Helper()
 	p, err := program.OpenFor(t).Start(filepath.Base(path), path, args...)
@@ -73,7 +70,7 @@ func start(t *testing.T, path string, args ...string) *program.Program {
 	return p
 }
 
-// scrape returns a page as soon as it is served.
+// scrape waits until the page is served.
 func scrape(t *testing.T, url string) exposition.Page {
 	t.Helper()
 	var page exposition.Page

@@ -16,11 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// part is the section of the document with the tested queries.
 const part = "Workloads and pods"
 
-// TestQueries checks that every query in the section returns the expected answer, and that every expected answer has a
-// query.
+// TestQueries checks every query in the section. Every expected answer must have a query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
 	url := l.record().serve(t)
@@ -53,7 +51,7 @@ func TestQueries(t *testing.T) {
 	t.Run("events", l.checkEvents)
 }
 
-// record returns a history in which each page is valid for some minutes.
+// In this history, each page is valid for some minutes.
 func (l *life) record() *history {
 	h := &history{families: make(map[string]*dto.MetricFamily), began: l.began}
 	stand := func(pages []exposition.Page, from, to int) {

@@ -24,8 +24,7 @@ const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 // With this feature, Prometheus includes the increase of a counter before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
-// TestScrapeConfig checks that the scrape configuration is valid for Prometheus both as a server and as an
-// agent.
+// The scrape configuration must be valid for Prometheus both as a server and as an agent.
 func TestScrapeConfig(t *testing.T) {
 	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
 		if err := server(t).Promtool(t.Context(), append([]string{"check", "config", scrapeConfig}, flags...)...); err != nil {
@@ -34,8 +33,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside contains series of the reconciler and of kube-state-metrics, by the path at which the test serves them. Only
-// the series about teams and workloads must be sent.
+// beside contains series of the reconciler and of kube-state-metrics, by their path. Only the series about teams and
+// workloads must be sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -47,7 +46,7 @@ kube_pod_info{pod="a"} 1
 `,
 }
 
-// hours contains rules that have results immediately, in place of the hourly rules in dashboards/rules.
+// The rules in hours have results immediately, unlike the hourly rules in dashboards/rules.
 const hours = `groups:
 - name: hours
   interval: 1s
@@ -56,10 +55,10 @@ const hours = `groups:
   - {record: "gpuledger:gpu_identity:info", expr: "vector(1)"}
 `
 
-// TestRecordIsSent checks that a server and an agent send exactly the record of a real exporter and the series about
-// teams. The server must also send the hourly results of its rules. In the shipped scrape configuration, the test
-// changes only the addresses of the pods and the archive. Each counter of the record must begin at 0. Prometheus does
-// not send zeros from before its own start, so the exporter starts after Prometheus.
+// TestRecordIsSent checks that a server and an agent send exactly the page /metrics/record of a real exporter and the
+// series about teams. The server must also send the hourly results of its rules. In the shipped scrape configuration,
+// the test changes only the addresses of the pods and the archive. Each counter must begin at 0. Prometheus does not
+// send zeros from before its own start, so the exporter starts after Prometheus.
 func TestRecordIsSent(t *testing.T) {
 	for _, mode := range []string{"server", "agent"} {
 		t.Run(mode, func(t *testing.T) {
@@ -125,7 +124,6 @@ func checkRecord(t *testing.T, url string) {
 	}
 }
 
-// eventuallyHas waits until the server has exactly the given number of series of each name.
 func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64

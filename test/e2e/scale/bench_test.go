@@ -35,14 +35,13 @@ var (
 )
 
 const (
-	// scrapeEvery is the scrape interval of the shipped PodMonitor.
+	// The shipped PodMonitor has this interval.
 	scrapeEvery = 30 * time.Second
 	// beatEvery is the interval at which a kubelet writes the status of its Node if the status does not change
 	// (nodeStatusReportFrequency).
 	beatEvery = 5 * time.Minute
 )
 
-// replica is a running gpuledger-reconciler.
 type replica struct {
 	tb      testing.TB
 	program *program.Program
@@ -51,7 +50,6 @@ type replica struct {
 	begun   time.Time
 }
 
-// start starts the fakes, and the program with the given flags.
 func start(tb testing.TB, cluster size, flags ...string) *replica {
 	tb.Helper()
 	serveExporters(tb)
@@ -90,7 +88,7 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-// await calls done periodically until done returns true. In the meantime, it scrapes the page as Prometheus does. It
+// await calls done periodically until it returns true. In the meantime, it scrapes the page as Prometheus does. It
 // returns the number of scrapes.
 func (r *replica) await(what string, limit time.Duration, done func() bool) (scrapes int) {
 	r.tb.Helper()
@@ -117,7 +115,7 @@ type page struct {
 	pods, plain, compressed int
 }
 
-// scrape requests the compressed page, as Prometheus does.
+// Prometheus requests the compressed page.
 func (r *replica) scrape() (p page) {
 	r.tb.Helper()
 	request, err := http.NewRequestWithContext(r.tb.Context(), http.MethodGet, r.url+"/metrics", http.NoBody)
@@ -135,7 +133,6 @@ func (r *replica) scrape() (p page) {
 	return page{pods: bytes.Count(text, []byte("\ngpuledger_pod_info{")), plain: len(text), compressed: len(body)}
 }
 
-// cpu returns the processor time of the process.
 func (r *replica) cpu() time.Duration {
 	r.tb.Helper()
 	text, err := os.ReadFile(r.proc("stat"))

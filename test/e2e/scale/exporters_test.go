@@ -14,10 +14,8 @@ import (
 	"time"
 )
 
-// exporterPort is the port of all exporters.
 var exporterPort atomic.Int32
 
-// addressOf returns the loopback address of a Node's exporter.
 func addressOf(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1 + byte(i>>16), byte(i >> 8), byte(i)})
 }

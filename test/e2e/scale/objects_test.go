@@ -31,7 +31,6 @@ var created = meta.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// numberOf returns the number at the end of an object's name.
 func numberOf(name string) int {
 	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil {
@@ -44,7 +43,6 @@ func uid(kind, i int) types.UID {
 	return types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, i))
 }
 
-// node returns a Node of realistic size with the applied fields.
 func (s *server) node(i int) runtime.Object {
 	s.mu.Lock()
 	ours := s.applied[i]
@@ -72,7 +70,7 @@ func (s *server) node(i int) runtime.Object {
 	return n
 }
 
-// fields returns the keys of the applied fields, in the format of managedFields.
+// fields is in the format of managedFields.
 func (a applied) fields() string {
 	field := func(from map[string]string) map[string]any {
 		all := map[string]any{}
@@ -88,7 +86,7 @@ func (a applied) fields() string {
 	return `"f:metadata":` + string(text) + ","
 }
 
-// managed returns an entry of managedFields. The argument fields may end with a comma.
+// The argument fields may end with a comma.
 func managed(manager, fields string) meta.ManagedFieldsEntry {
 	return meta.ManagedFieldsEntry{
 		Manager: manager, Operation: meta.ManagedFieldsOperationApply, APIVersion: "v1", Time: &created,
@@ -117,7 +115,6 @@ func exporterPod(i int) *core.Pod {
 	return p
 }
 
-// trainingPod returns a GPU pod of realistic size.
 func trainingPod(i, nodes int) *core.Pod {
 	workload := i / podsPerWorkload
 	p := &core.Pod{
@@ -155,7 +152,7 @@ func running(container string) core.PodStatus {
 
 func ownerName(workload int) string { return fmt.Sprintf("training-%05d", workload) }
 
-// owner returns either a ReplicaSet or its Deployment. The client reads only the metadata of the object.
+// The client reads only the metadata of the owners, which are a ReplicaSet and its Deployment.
 func owner(resource, name string) *meta.PartialObjectMetadata {
 	i := numberOf(name)
 	o := &meta.PartialObjectMetadata{ObjectMeta: meta.ObjectMeta{Namespace: team, Name: name, UID: uid(5, i), ResourceVersion: "1", CreationTimestamp: created}}
@@ -173,7 +170,7 @@ func daemonSet() *apps.DaemonSet {
 
 func daemonSets() *apps.DaemonSetList { return &apps.DaemonSetList{} }
 
-// filler returns labels or annotations like those of other programs.
+// filler represents the labels or annotations of other programs.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

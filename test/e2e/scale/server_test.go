@@ -45,7 +45,6 @@ type server struct {
 	lease   *coordination.Lease
 }
 
-// applied contains the Node fields that the reconciler owns.
 type applied struct {
 	version             int
 	labels, annotations map[string]string
@@ -89,7 +88,6 @@ func (s *server) other(w http.ResponseWriter, r *http.Request) {
 	send(w, http.StatusNotFound, &status)
 }
 
-// discovery serves a list of groups or resources, in JSON.
 func discovery(list any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
@@ -115,7 +113,6 @@ func resources(groupVersion string, kinds ...string) *meta.APIResourceList {
 	return list
 }
 
-// kinds contains the kinds of all objects. codec encodes the objects.
 var (
 	kinds = newKinds()
 	codec = newCodec()
@@ -137,7 +134,6 @@ func newCodec() runtime.SerializerInfo {
 	return info
 }
 
-// encode returns an object with its kind in protobuf.
 func encode(obj runtime.Object) []byte {
 	if obj.GetObjectKind().GroupVersionKind().Empty() {
 		of, _, err := kinds.ObjectKinds(obj)
@@ -214,8 +210,8 @@ func bookmark(version int) meta.ObjectMeta {
 	return meta.ObjectMeta{ResourceVersion: strconv.Itoa(max(version, 1)), Annotations: map[string]string{meta.InitialEventsAnnotationKey: "true"}}
 }
 
-// changesSince waits until the list of changes of Nodes is longer than a position. It returns the changes from this
-// position on, and advances the position. When the context ends, it returns no changes.
+// changesSince waits until the list of changed Nodes is longer than position. It returns the changes from this position
+// on, and advances the position. When the context ends, it returns no changes.
 func (s *server) changesSince(ctx context.Context, position *int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +223,6 @@ func (s *server) changesSince(ctx context.Context, position *int) []int {
 	return changed
 }
 
-// events writes the events of a watch to the response.
 type events struct {
 	w      http.ResponseWriter
 	buffer *bufio.Writer
@@ -240,8 +235,7 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send writes an event. It ignores errors: an error means that the client has closed the connection, and then the
-// request ends anyway.
+// send ignores errors. After an error, the client has closed the connection, so the request ends anyway.
 func (e *events) send(kind watch.EventType, obj runtime.Object) {
 	_ = codec.StreamSerializer.Encode(&meta.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(obj)}}, e.frames)
 }
@@ -251,14 +245,13 @@ func (e *events) flush() {
 	_ = http.NewResponseController(e.w).Flush()
 }
 
-// touch records that a Node has changed. The caller must hold the lock.
+// The caller of touch must hold the lock.
 func (s *server) touch(i int) {
 	s.log = append(s.log, i)
 	s.applied[i].version = len(s.log)
 	s.changed.Broadcast()
 }
 
-// patchNode stores the labels and annotations that a client applies.
 func (s *server) patchNode(w http.ResponseWriter, r *http.Request) {
 	var patch struct{ Metadata meta.ObjectMeta }
 	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
@@ -302,7 +295,7 @@ func (s *server) labelled() (nodes, patches int) {
 	return nodes, len(s.patches)
 }
 
-// most returns the highest number of patches per second in any ten seconds.
+// most returns the highest number of patches per second, averaged over ten seconds.
 func (s *server) most() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +339,7 @@ func (s *server) serveLease(w http.ResponseWriter, r *http.Request) {
 	send(w, http.StatusOK, lease)
 }
 
-// others returns the number of writes by path. It omits patches of Nodes and of the Lease.
+// others omits patches of Nodes and of the Lease.
 func (s *server) others() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
