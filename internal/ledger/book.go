@@ -160,7 +160,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	case o.Energy != nil:
 		m.Energy = *o.Energy
 		b.accept(m, gapAfter)
-	case b.open() && b.pendingReset == nil: // a counter that could not be read is treated as a counter that does not change
+	case b.open() && b.pendingReset == nil: // an unread counter is treated as a counter that does not change
 		m.Energy, m.Counter = b.last.Energy, b.last.Counter
 		b.stand(m, gapAfter)
 	}

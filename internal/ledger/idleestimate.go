@@ -18,7 +18,7 @@ type sums struct{ energy, busy, utilized, took float64 }
 // minutes estimates the idle power of a GPU that has had no observed idle time, from the last minutes in which
 // processes had contexts. Shorter times are not used, because energy counters and samples of work have coarse steps.
 type minutes struct {
-	past []minute // past minutes, sorted from oldest to newest
+	past []minute // oldest first
 	now  sums
 	// idle is the estimate, or 0 before the first minute.
 	idle gpu.Watts

@@ -285,7 +285,7 @@ func (m *machine) restart(sight byte) {
 		case missing > 1_000_000:
 			m.reload(b, sight, b.counter)
 		case missing > 0:
-			m.pass(10*time.Second, 100) // pass time until the counter exceeds its old count
+			m.pass(10*time.Second, 100) // until the counter exceeds its old value
 		}
 		m.show(b, m.look(b, sight), true)
 	}

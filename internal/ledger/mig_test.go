@@ -232,7 +232,7 @@ func TestMIGRelayouts(t *testing.T) {
 	tests := []struct {
 		name   string
 		before *gpu.Partitioning
-		want   gpu.Millijoules // 700_000 is divided by activity, and 262_500 by slices
+		want   gpu.Millijoules // 700_000 if divided by activity, 262_500 if divided by slices
 	}{
 		{"the same", layout(8, three, four), 700_000},
 		{"not divided", nil, 262_500},

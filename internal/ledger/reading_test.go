@@ -55,7 +55,7 @@ func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
 		slow.Took, slow.Energy = took, new(gpu.Millijoules(0))
-		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // counts at 700 W
+		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // values of the counter at 700 W
 		b := ask(t, newLedger(), slow, next, after)
 		if took == 0 && b.Resets != 1 || took > 0 && (b.Energy != want || b.Resets+b.Rejected != 0) {
 			t.Errorf("call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
