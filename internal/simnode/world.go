@@ -14,7 +14,7 @@ import (
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
-	steps    int64         // number of samples taken since the start
+	steps    int64         // number of steps since the start
 	at       time.Duration // time since the start at which the last step began
 	random   *rand.Rand
 
