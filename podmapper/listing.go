@@ -77,7 +77,7 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 	return l
 }
 
-// check returns an error if more devices are listed than any node has.
+// check returns an error if more devices are listed than any real node has.
 func (l listing) check() error {
 	n := 0
 	for _, held := range l.held {

@@ -76,7 +76,8 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive corrects live, which was derived from logs, by the pods in this response.
+// correctLive adds the pods that are alive according to this response to live, and removes the other pods. live was
+// derived from logs.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return

@@ -1,8 +1,8 @@
 // Package certificate makes and holds the certificates for the reconciler's webhook: the certificate of an authority
 // that the API server trusts only for this webhook, and the server certificate that the authority signs.
 //
-// The authority's certificate does not expire, because all API servers would first have to trust a new authority. The
-// server certificate is renewed before it expires.
+// The authority's certificate does not expire. Otherwise all API servers would have to trust a new authority before it
+// could sign its first certificate. The server certificate is renewed before it expires.
 package certificate
 
 import (

@@ -151,7 +151,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log contains the same events, except snapshots and the creation of old workloads.
+		// The log contains the same events, except snapshots and the creation of workloads long before the test.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {

@@ -210,7 +210,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that the known owners are kept if a later walk ends earlier in the chain.
+// TestWalksThatStopSooner checks that the known owners are kept if they cannot be read again.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string

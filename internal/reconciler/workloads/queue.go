@@ -67,8 +67,7 @@ func queueOfPod(p *corev1.Pod) queue {
 	return newQueue(name, labels[kueueClusterQueue], false)
 }
 
-// queueOfOwner reads the queue from an owner, because Kueue admits owners. Kueue adds labels to pods only if the
-// feature AssignQueueLabelsForPods is enabled.
+// Kueue admits a pod's owner, and copies the queue to the pod only if the feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
 func newQueue(name, cluster string, local bool) queue {

@@ -13,7 +13,7 @@ import (
 )
 
 // upstream contains owner chains that controllers outside Kubernetes create, from the pod's controller to the object
-// that a person creates. The sources set each owner reference with controller: true.
+// that a person creates. Each controller sets controller: true in the owner reference.
 var upstream = []struct {
 	name   string
 	source string // repository, commit, and the files that set the references

@@ -92,8 +92,8 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued reads the queued owner chains. A chain is read again after its lifetime, until the controller has no
-// pods.
+// traceQueued reads the owners of the queued controllers. Owners are read again when they expire, until the controller
+// has no pods.
 func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
