@@ -58,6 +58,7 @@ const (
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
+// A Kind describes which source a spell affects, and how.
 type Kind struct {
 	Name   string
 	group  group

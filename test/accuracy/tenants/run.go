@@ -27,6 +27,7 @@ type Share struct {
 // A Truth selects the true part of a tenant according to one definition.
 type Truth func(Share) float64
 
+// The package documentation explains these definitions.
 var (
 	FloorShared Truth = func(s Share) float64 { return s.FloorShared }
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }

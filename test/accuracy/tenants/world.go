@@ -84,6 +84,7 @@ type Tenant struct {
 // Names selects the process that a sample names while nothing runs. The driver's header permits three interpretations.
 type Names int
 
+// While nothing runs, a sample names one of these processes.
 const (
 	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
 	NamesLast                // the process that ran last
