@@ -76,8 +76,8 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive adds the pods that are alive according to this response to live, and removes the other pods. live was
-// derived from logs.
+// correctLive adds to live the pods that this response reports as alive, and removes the pods that it reports as ended.
+// live was derived from logs.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
