@@ -92,7 +92,7 @@ func parseClient(text string) (c client, ok bool) {
 	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
 }
 
-// use is the use of the GPU by a process through DRM since the last reading.
+// use contains the memory of a process that uses the GPU through DRM, and its busy time since the last reading.
 type use struct {
 	memory uint64
 	busy   time.Duration

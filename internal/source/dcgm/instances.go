@@ -30,7 +30,7 @@ type instance struct {
 	read time.Duration
 }
 
-// same does not only compare the id, because ids are reused.
+// The id does not identify an instance, because ids are reused.
 func (i instance) same(o instance) bool {
 	i.profile, i.read = o.profile, o.read
 	return i == o
@@ -126,7 +126,7 @@ func (d *session) watchInstances() {
 	d.note(activityWatch, err)
 }
 
-// readActivity returns the activity of MIG instances since the last turn, by UUID of the GPU.
+// readActivity returns the activity of MIG instances since the last reading, by UUID of the GPU.
 func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	if d.instances.watch == nil {
 		return nil, nil
@@ -150,8 +150,9 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	return out, nil
 }
 
-// busy returns nothing unless the engine has measured all instances since the last turn. The engine measures the
-// activity between two of its updates. The newest value is used for the whole time since the last turn, up to a limit.
+// busy returns nothing unless the engine has measured all instances since the last reading. The engine measures the
+// activity between two of its updates. The newest value is used for the whole time since the last reading, up to a
+// limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

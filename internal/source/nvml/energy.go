@@ -86,7 +86,7 @@ func (g *gpuReader) choose(q *inquiry, powerErr error) {
 // chooseCounter prefers field 191 (NVML_FI_DEV_ENERGY) with the GPU's scope, because only this field is known to
 // exclude other hardware. The older counter (nvmlDeviceGetTotalEnergyConsumption) has no scope. On GH200 and GB200
 // boards it covers the whole module, including the CPU or the second die. It is treated as the module's counter only if
-// field 191 works for the module but not for the GPU. The result has the same meaning as that of [gpuReader.settle].
+// field 191 works for the module but not for the GPU. For the result, see [gpuReader.settle].
 func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	g.meter.failed = false
 	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)

@@ -30,8 +30,8 @@ type position struct {
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
-// memories contains the memory of every GPU. It is kept when the GPU's index changes, when the GPU is lost and when the
-// driver is reloaded, so that known values need not be read again.
+// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when the GPU is lost and
+// when the driver is reloaded, so that known values need not be read again.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -62,8 +62,9 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops values that a reloaded driver invalidates: it counts from zero, has new MIG instances, and may be a
-// newer version with a better energy counter. The integrals are kept, because this package computes them.
+// reopened drops values that are invalid after a driver reload: the reloaded driver counts from zero, has new MIG
+// instances, and may be a newer version with a better energy counter. The integrals are kept, because this package
+// computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// quietTimes measures the power of one GPU in quiet times between kernels.
+// quietTimes measures the power of one GPU in quiet times between kernels. A look is one reading of the driver's sample
+// buffers.
 type quietTimes struct {
 	quiet.Times
 	unsupported bool

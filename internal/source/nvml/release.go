@@ -39,9 +39,9 @@ func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
-// Release requests the release r, which the next Read performs. If r is nil, Release ends the current release.
-// Release reports whether the request was carried out. NVML cannot close a single GPU, so the driver is closed and
-// opened again without this GPU.
+// Release requests the release r, which the next Read performs. If r is nil, Release ends the current release. Release
+// reports whether the request was carried out. NVML cannot close a single GPU, so the driver is closed and opened again
+// without the released GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -162,10 +162,9 @@ func (d *session) countDevices() census {
 	return census{n, err}
 }
 
-// renumber creates the slots again if the number of GPUs has changed, because the driver's indices
-// shift when a GPU disappears. It creates the slots only when no call is in flight, because
-// otherwise there could be two calls for a GPU at the same time. Until no call is in flight, the
-// old handles continue to work.
+// renumber creates the slots again if the number of GPUs has changed, because the driver's indices shift when a GPU
+// disappears. It waits until no call is in flight, because otherwise there could be two calls for a GPU at the same
+// time. Until then, the old handles continue to work.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
@@ -178,8 +177,7 @@ func (d *session) renumber() {
 	}
 }
 
-// visit starts a call for every GPU for which the last call has returned and the pause is over. Before renumbering, no
-// GPU is identified by its index, because the index may belong to another GPU.
+// While slots wait to be renumbered, visit identifies no GPU by its index, because the index may belong to another GPU.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot is one index in the driver, with the GPU that has this index.
+// A slot contains the GPU with one of the driver's indices.
 type slot struct {
 	index int
 	// bus is the PCI address through which the GPU is opened, or empty if the GPU is opened through
@@ -140,9 +140,8 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest merges two readings of a GPU. The two readings may be so close together that the driver has no new
-// activity of instances for one of them (see [gpmRefresh]). In this case the activity from the other reading
-// suffices.
+// latest merges two readings of a GPU. If they are so close together that the driver has no new activity of instances
+// for one of them (see [gpmRefresh]), the activity in the other reading suffices.
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
 	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too early for new activity
