@@ -1,7 +1,7 @@
-// Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain the
-// place of each GPU in each hour, and the pods that used its energy. The command reads a
-// Prometheus-compatible store and does not access GPUs. It accesses the Kubernetes API only to publish
-// checkpoints in a ConfigMap. Its subcommand doctor runs the user's kubectl.
+// Command gpuledger-archive files the long-term record of GPU fleets as tables, which contain the place of each GPU in
+// each hour, and the pods that used its energy. The command reads a Prometheus-compatible store and does not access
+// GPUs. It accesses the Kubernetes API only to publish checkpoints in a ConfigMap. Its subcommand doctor runs the
+// user's kubectl.
 package main
 
 import (
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// question answers a question that is given on the command line, and returns the exit status.
+// question answers a query on the command line, and returns the exit status.
 func question(ctx context.Context, args []string) int {
 	var progress func(string)
 	if line := cli.NewStatusLine(os.Stderr); line != nil {
@@ -83,8 +83,7 @@ func question(ctx context.Context, args []string) int {
 	return ask.Run(ctx, args, ask.Process(name(), cli.IsTerminal(os.Stdout), progress), time.Now())
 }
 
-// name returns the name by which the program was called, such as kubectl gpuledger for a kubectl
-// plugin.
+// name returns the name by which the program was called, such as kubectl gpuledger for a kubectl plugin.
 func name() string {
 	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
 }

@@ -1,5 +1,5 @@
-// Command gpuledger-reconciler labels Nodes with the identity of their GPUs and exports the
-// workload of each GPU pod. It needs Kubernetes credentials, and has no access to GPUs.
+// Command gpuledger-reconciler labels Nodes with the identity of their GPUs, and exports the workload of each GPU pod.
+// It needs Kubernetes credentials, and has no access to GPUs.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// BenchmarkScrape runs the real binary on a simulated node with eight GPUs and scrapes it over HTTP. It reports the
-// size of the response and the processor time per scrape, which includes the exporter's own ticks.
+// BenchmarkScrape scrapes the real binary on a simulated node with eight GPUs over HTTP. It reports the size of the
+// response and the processor time per scrape, which includes the exporter's own ticks.
 func BenchmarkScrape(b *testing.B) {
 	e := start(b, newNode(b, "dgx-h100"))
 	p := e.scrapeUntil("every process has an account", func(p page) bool {
@@ -36,7 +36,7 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkTick runs the real binary without scrapes, and reports the processor time per tick.
+// BenchmarkTick runs the real binary without scrapes.
 func BenchmarkTick(b *testing.B) {
 	for _, name := range []string{"driver", "engine"} {
 		b.Run(name, func(b *testing.B) {

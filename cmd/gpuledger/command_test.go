@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestCleanup checks that the command cleanup fails and prints the reason while an exporter runs. When the exporter has
-// ended, the command must remove everything except a directory that another program uses.
+// The command cleanup must fail with the reason while an exporter runs. When the exporter has ended, it must remove
+// everything except a directory that another program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
@@ -43,7 +43,7 @@ func TestCleanup(t *testing.T) {
 	}
 	<-e.exited
 
-	// The second call finds no books.
+	// The second call finds no state directory.
 	for _, podsAPI := range []string{unused, used} {
 		if out, err := cleanup(podsAPI); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -59,8 +59,6 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestWait checks that the command wait runs until it receives a signal, and then ends without an
-// error.
 func TestWait(t *testing.T) {
 	cmd := exec.Command(binary, "wait")
 	if err := cmd.Start(); err != nil {

@@ -21,17 +21,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// kills is the total number of times that TestKilled kills the exporter, over all scenarios.
 var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
-// longestLife is the maximum time from an exporter's first page with books to its end. In a random third of the
-// runs, this time begins at the start of the exporter. In these runs, the exporter may be killed before it serves
-// books.
+// longestLife is the maximum time from the first page with energy to the end of an exporter. In a random third of the
+// runs, this time begins at the start of the exporter, which may then be killed before it serves any energy.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, even during its start, and checks every later page. No counter may
-// have decreased, restarted or disappeared. The books must balance, and must contain the energy that each board used
-// between two readings exactly once.
+// TestKilled kills the exporter at random times, even during its start, and checks every later page. No counter may
+// have decreased, restarted or disappeared. The accounts of each GPU must add up to the energy that its board used,
+// counted exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -56,26 +54,25 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed again and again. It records the values that the exporter has served.
+// A victim is an exporter that is killed again and again, with the values that it has served.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
 	seen   map[string]sample // last scraped sample of every counter, by series
 	last   page
-	// first contains the possible first readings of each board's book.
+	// first contains the readings with which the counting of each board's energy may have begun.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
 }
 
-// A sample is a counter's value and created timestamp.
 type sample struct {
 	value   float64
 	created time.Time
 }
 
-// newVictim starts an exporter and waits until it has a book of every GPU.
+// newVictim waits until the energy of every GPU is counted.
 func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	v := &victim{t: t, node: newNode(t, scenario), engine: engine, seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
 	e := start(t, v.node, v.flags()...)
@@ -102,8 +99,7 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// flags returns the flags of the exporter. They make the exporter keep every account, so that a missing account is an
-// error.
+// The exporter keeps every account, so that a missing account is an error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -112,8 +108,8 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// runOnce starts the exporter, scrapes it, and kills it after a part of span. This time begins when the exporter serves
-// its books or, if young is set, at its start.
+// runOnce starts the exporter, scrapes it, and kills it after a part of span. The time begins when the exporter first
+// serves energy or, if young is set, at its start.
 func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
@@ -148,7 +144,7 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run, checks that the books continue, and prints how much energy fell into gaps.
+// outlive lets the exporter run, checks that the energy continues to grow, and prints the energy in gaps.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
@@ -167,8 +163,8 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It returns false if the page contains no books. Before the first
-// reading, pages contain no books.
+// look compares a page with earlier pages. It returns false if the page contains no energy, as before the first
+// reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -193,8 +189,8 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// counters returns the counters of a page that continue after a restart of the exporter. It omits counters of GPU
-// health, because the driver or the GPU keeps them.
+// counters returns the counters that must continue after a restart of the exporter. It omits counters of GPU health,
+// which the driver or the GPU keeps.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
@@ -211,7 +207,7 @@ func counters(p page) map[string]sample {
 	return out
 }
 
-// seriesOf returns the name and labels of a series. On a page, labels are always in the same order.
+// Labels on a page are always in the same order.
 func seriesOf(name string, m *dto.Metric) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -221,8 +217,8 @@ func seriesOf(name string, m *dto.Metric) string {
 	return b.String()
 }
 
-// checkBoards checks the last scraped energy of every board. It must be exactly the increase of the board's counter
-// from one of the first readings to a later reading. The same first reading must fit the energy in every check.
+// The last scraped energy of every board must be exactly the increase of the board's counter from one of the first
+// readings to a later reading. The same first reading must fit the energy in every check.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -249,7 +245,7 @@ func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-// scrapeCountersBy is [exporter.scrapeCounters] with another client, which has its own connections.
+// The client has its own connections.
 func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
 	p := make(page)
 	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))

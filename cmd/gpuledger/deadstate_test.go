@@ -16,12 +16,11 @@ import (
 
 const energyTotal = "gpuledger_gpu_energy_joules_total"
 
-// stateDown reports whether the stage "state" is down on the page.
 func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
 
-// ends sends SIGTERM. The exporter must exit within a second.
+// The exporter must exit within a second after SIGTERM.
 func (e *exporter) ends() {
 	e.t.Helper()
 	began := time.Now()
@@ -41,8 +40,8 @@ func (e *exporter) ends() {
 	}
 }
 
-// TestDeadState checks a file system of the state file that does not respond. Only the books may stop. When the file
-// system responds again, no energy may be lost or counted twice.
+// The file system of the state file does not respond. Only the accounts may stop. When it responds again, no energy may
+// be lost or counted twice.
 func TestDeadState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := filepath.Join(t.TempDir(), "state")
@@ -65,8 +64,8 @@ func TestDeadState(t *testing.T) {
 	e.kept(n, dir)
 }
 
-// TestDeadStateAtStart checks that the exporter becomes ready without books if the state file hangs, and that it can
-// end within a second.
+// If the state file hangs at the start, the exporter must become ready without accounts, and must be able to end within
+// a second.
 func TestDeadStateAtStart(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
@@ -79,7 +78,7 @@ func TestDeadStateAtStart(t *testing.T) {
 	e.ends()
 }
 
-// TestDeadStateAtEnd checks that a hanging write of the state file does not delay the exit.
+// A hanging write of the state file must not delay the exit.
 func TestDeadStateAtEnd(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
@@ -89,8 +88,7 @@ func TestDeadStateAtEnd(t *testing.T) {
 	e.ends()
 }
 
-// TestPipeState checks that a pipe in place of the state file is not read, and is replaced by a
-// file.
+// A pipe in place of the state file must not be read, and must be replaced with a file.
 func TestPipeState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	// cleanStart needs readings in the driver's call log.

@@ -23,7 +23,6 @@ func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
 	}
 }
 
-// engineIs returns a function that reports whether the host engine is up (or down) on a page.
 func engineIs(up bool) func(page) bool {
 	return func(p page) bool {
 		stages := p.Matches("gpuledger_stage_up", map[string]string{"stage": "dcgm"})
@@ -32,8 +31,8 @@ func engineIs(up bool) func(page) bool {
 	}
 }
 
-// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter may decrease, and the exporter
-// must not reject a reading. The energy in each book must equal the increase of the energy counter of the board.
+// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter may decrease, and no reading
+// may be rejected. The energy of each GPU must equal the increase of the energy counter of its board.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -64,14 +63,13 @@ func TestEngineRestarts(t *testing.T) {
 	}
 }
 
-// after returns a condition that holds after the given time.
 func after(d time.Duration) func(page) bool {
 	began := time.Now()
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising is [exporter.scrapeUntil], but also compares every page with the previous page: no counter may
-// decrease, and no account may disappear.
+// scrapeUntilRising also compares every page with the previous page: no counter may decrease, and no account may
+// disappear.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
 	return e.scrapeUntil(what, func(p page) bool {
@@ -94,8 +92,7 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 	})
 }
 
-// TestNoEngine checks an exporter whose client library or engine is missing. The error must be
-// logged once, and the field page must be empty.
+// The client library or the engine is missing. The error must be logged once, and the field page must be empty.
 func TestNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	tests := map[string]struct{ library, want string }{
@@ -117,9 +114,9 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestOldEngine starts the exporter with a host engine that is older than the client library and does not support it.
-// An error with both versions must be logged once, and only the values from the engine may be missing. After an upgrade
-// of the engine, the field page must have values.
+// The host engine is older than the client library, which does not support it. An error with both versions must be
+// logged once, and only the values from the engine may be missing. After an upgrade of the engine, the field page must
+// have values.
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
@@ -144,8 +141,8 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults makes each engine call in turn fail, hang or return late. The exporter must continue, and the books
-// must contain all energy that the boards counted.
+// TestEngineFaults makes each engine call in turn fail, hang or return late. The exporter must continue, and count all
+// energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
@@ -173,16 +170,15 @@ func TestEngineFaults(t *testing.T) {
 
 var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
-// engineCalls lists the calls that open a connection, watch fields and read values, with their names in the call log of
-// the fake library.
+// engineCalls contains the calls that open a connection, watch fields and read values, by their names in the call log
+// of the fake library.
 var engineCalls = []string{
 	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",
 	"dcgmLatestValues", "dcgmLiveValues",
 }
 
-// TestScrapeCallsNoEngine checks that requests between two ticks, which are half a minute apart here, do not call the
-// engine, even for the field page.
+// Requests between two ticks, which are half a minute apart here, must not call the engine, even for the field page.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)

@@ -10,12 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
 // TestDriverFaults makes each driver call in turn hang or return late. During the fault, the other GPUs must be read,
-// and the books must balance. After the fault, every GPU must be read again without a restart of the exporter. The
-// tests of internal/app cover the faults that need no real time.
+// and the accounts of each GPU must add up to the energy of its board. After the fault, every GPU must be read again
+// without a restart of the exporter. The tests of internal/app cover the faults that need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
@@ -45,16 +44,15 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is the flag with the timeout in tests with hanging calls. tooLate is a fault that delays a call beyond
-// the timeout.
+// tooLate delays a call beyond the timeout.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the faults to inject. If a call is made for a GPU, the fault affects only one GPU. Reading a
-// GPU, identifying a GPU and opening the driver each need several calls. For each of these operations, there are
-// faults for the first call, for some calls in the middle, and for the last call.
+// If a call is made for a GPU, the fault affects only one GPU. Reading a GPU, identifying a GPU and opening the driver
+// each need several calls. For each of these operations, there are faults for the first call, for some calls in the
+// middle, and for the last call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},
@@ -70,7 +68,6 @@ func driverFaults(one string) []simnode.Fault {
 	}
 }
 
-// allCharged returns a function that reports whether a page contains a book of each given GPU.
 func allCharged(uuids []string) func(page) bool {
 	return func(p page) bool {
 		return !slices.ContainsFunc(uuids, func(uuid string) bool {

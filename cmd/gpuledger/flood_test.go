@@ -24,15 +24,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers is the number of connections in an attack, which is higher than --web.max-connections. The connections come
-// from several addresses, because those from one address cannot use all connections.
+// attackers exceeds --web.max-connections. The connections come from several addresses, because connections from one
+// address cannot use all slots.
 const (
 	attackers = 1024
 	addresses = 8
 )
 
-// TestFloods checks that clients without a password cannot make the exporter exceed the memory limit of its container,
-// and that a scraper is served in the meantime.
+// Clients without a password must not make the exporter exceed the memory limit of its container. A scraper must be
+// served in the meantime.
 func TestFloods(t *testing.T) {
 	shortLines := manyHeaders(8000)
 	tests := []struct {
@@ -71,7 +71,7 @@ func TestFloods(t *testing.T) {
 	t.Run("incomplete handshake", func(t *testing.T) { startLimited(t).flood(longHello) })
 }
 
-// limited runs an exporter with TLS, basic auth and the memory limit of its container.
+// limited is an exporter with TLS, basic auth and the memory limit of its container.
 type limited struct {
 	*exporter
 	memory *memoryGroup
@@ -96,7 +96,6 @@ func startLimited(t *testing.T) *limited {
 	return s
 }
 
-// flood opens the attackers' connections and scrapes while they are open.
 func (s *limited) flood(attack func(net.Conn) error) {
 	s.t.Helper()
 	before := s.memory.peak()
@@ -135,7 +134,7 @@ func (s *limited) flood(attack func(net.Conn) error) {
 	}
 }
 
-// attackFrom attacks over a connection that stays open until the end of the test.
+// The connection stays open until the end of the test.
 func (s *limited) attackFrom(address string, attack func(net.Conn) error) error {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	c, err := dialer.DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
@@ -154,7 +153,6 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	return nil
 }
 
-// check scrapes over an existing connection and over a new connection.
 func (s *limited) check(connected *http.Client) {
 	s.t.Helper()
 	for name, client := range map[string]*http.Client{"connected": connected, "new": s.scraper()} {
@@ -196,13 +194,13 @@ func (s *limited) scrapeBy(client *http.Client) error {
 	return err
 }
 
-// get sends a request without reading the response.
+// get does not read the response.
 func get(c net.Conn, headers string) error {
 	_, err := io.WriteString(c, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 	return err
 }
 
-// manyHeaders returns many short headers, which take the most memory when they are parsed.
+// Short headers take the most memory when they are parsed.
 func manyHeaders(size int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
 	var b strings.Builder
@@ -220,8 +218,8 @@ func manyHeaders(size int) string {
 
 var errHTTP2 = errors.New("the server negotiated HTTP/2")
 
-// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It does so even if the server did not
-// negotiate HTTP/2.
+// windowZero requests eight responses over HTTP/2 with a window of 0 bytes, even if the server did not negotiate
+// HTTP/2.
 func windowZero(c *tls.Conn) error {
 	frames := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" // SETTINGS_INITIAL_WINDOW_SIZE=0
@@ -239,7 +237,7 @@ func windowZero(c *tls.Conn) error {
 	return nil
 }
 
-// longHello sends most of a ClientHello of 64 KiB, which is the largest that crypto/tls accepts.
+// longHello sends most of a ClientHello of 64 KiB, the largest that crypto/tls accepts.
 func longHello(c net.Conn) error {
 	hello := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_000)...)
 	for len(hello) > 0 {
@@ -252,8 +250,8 @@ func longHello(c net.Conn) error {
 	return nil
 }
 
-// secureConfig writes a web configuration with TLS and a password, and returns the
-// certificate that verifies the server.
+// secureConfig writes a web configuration with TLS and a password, and returns the certificate that verifies the
+// server.
 func secureConfig(t *testing.T) (file string, roots *x509.CertPool) {
 	t.Helper()
 	example := httptest.NewTLSServer(nil)
@@ -277,7 +275,6 @@ func secureConfig(t *testing.T) (file string, roots *x509.CertPool) {
 	return filepath.Join(dir, "web.yml"), roots
 }
 
-// TestManyScrapers checks that all scrapes succeed if many scrapers use the same address.
 func TestManyScrapers(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -320,8 +317,8 @@ func TestManyScrapers(t *testing.T) {
 	e.stop()
 }
 
-// TestNewScraperAmongIdleConnections checks that a new scraper is served even if its own address has many idle
-// connections. The server must close idle connections, count them, and log them in one line.
+// A new scraper must be served even if its own address has many idle connections. The server must close idle
+// connections, count them, and log them in one line.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU checks a call that never returns: the first call, a middle call, or the last call of a tick. Only the
-// gauges of one GPU may be missing. The other GPUs, the server and the shutdown must not be affected. When the call
-// returns, the GPU must be read again.
+// A call never returns: the first call, a middle call, or the last call of a tick. Only the gauges of one GPU may be
+// missing. The other GPUs, the server and the shutdown must not be affected. When the call returns, the GPU must be
+// read again.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -56,20 +56,19 @@ func hang(t *testing.T, n *simnode.Node, uuid, call string) {
 	}
 }
 
-// gauges returns a function that reports whether a page has gauges for the given number of GPUs.
 func gauges(n int) func(page) bool {
 	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
 }
 
-// quarantined returns a function that reports whether a page has gauges for seven GPUs, but not for the given GPU.
+// quarantined reports whether a page has gauges for seven GPUs, but not for the given GPU.
 func quarantined(uuid string) func(page) bool {
 	return func(p page) bool {
 		return len(p.Matches("gpuledger_gpu_power_watts", map[string]string{"UUID": uuid})) == 0 && gauges(7)(p)
 	}
 }
 
-// testHung checks that a hung GPU is shown as present but without gauges, and that its book does
-// not change. The other seven GPUs must be read at every tick.
+// A hung GPU must be shown as present but without gauges, and its energy must not change. The other seven GPUs must be
+// read at every tick.
 func (e *exporter) testHung(hung string) {
 	e.t.Helper()
 	of := map[string]string{"UUID": hung}
@@ -96,7 +95,7 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages checks that every page is served. A page that waited for the hanging call would never be served.
+// A page that waited for the hanging call would never be served.
 func (e *exporter) testPages() {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
@@ -117,8 +116,8 @@ func (e *exporter) betweenTicks(do func()) {
 	})
 }
 
-// TestScrapeCallsNoDriver checks that requests between two ticks, which are half a minute apart here, do not call the
-// driver, with or without a hung GPU. Only calls that wait for XID events may be made.
+// Requests between two ticks, which are half a minute apart here, must not call the driver, with or without a hung GPU.
+// Only calls that wait for XID events may be made.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +146,6 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 	}
 }
 
-// driverLog returns the lines that are now in the driver's call log, except waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// The tests run the exporter's binary. Because of this import, go test does not use a cached result after a
-	// change to the packages of the binary.
+	// The tests run the exporter's binary. Because of this import, go test does not use a cached result after a change
+	// to the packages of the binary.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -28,15 +28,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the path of the shipped exporter. library is the path of the fake driver. client is the path of the fake
-// DCGM library.
+// binary is the path of the shipped exporter, library the path of the fake driver, and client the path of the fake DCGM
+// library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests run in sequence, but some subtests run in parallel. These subtests wait for real time to pass and
-	// need little processor time. If more than ten of them ran at the same time on a busy machine, the ticks of the
-	// exporters would be so late that their books have gaps.
+	// The parallel subtests wait for real time to pass and need little processor time. If more than ten of them ran at
+	// the same time on a busy machine, the ticks of the exporters would be so late that their accounts have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -59,10 +58,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Set the seed to repeat the random choices of an earlier run.
+// The seed repeats the random choices of an earlier run.
 var seed = flag.Uint64("seed", 0, "seed for random tests; 0 chooses a new seed in each run")
 
-// seeded prints and returns the seed of a test.
 func seeded(t *testing.T) uint64 {
 	s := *seed
 	for s == 0 {
@@ -72,10 +70,10 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// A test that waits longer than this timeout is assumed to hang. The timeout is long enough for a busy machine.
+// A test that waits longer than this timeout hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 10 * time.Minute
 
-// eventually waits until a condition holds. The test fails after [hangTimeout].
+// The test fails after [hangTimeout].
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !ok(); {
@@ -86,7 +84,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// newNode starts a simulated node for a scenario.
 func newNode(t testing.TB, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -96,7 +93,7 @@ func newNode(t testing.TB, scenario string) *simnode.Node {
 	return openNode(t, sc)
 }
 
-// uuids returns the UUIDs of a scenario's GPUs, in the order of the scenario.
+// uuids returns the UUIDs in the order of the scenario.
 func uuids(t testing.TB, scenario string) []string {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -110,7 +107,6 @@ func uuids(t testing.TB, scenario string) []string {
 	return out
 }
 
-// openNode starts a simulated node in real time.
 func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
@@ -137,12 +133,11 @@ func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	return n
 }
 
-// exporter is a running gpuledger.
 type exporter struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	url string
-	log string // file of its log
+	log string // path of its log
 
 	// listening receives the exporter's listen address.
 	listening chan string
@@ -151,16 +146,15 @@ type exporter struct {
 	err error
 }
 
-// This flag sets a timeout that no GPU exceeds, even on a busy machine.
+// No GPU exceeds this timeout, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
-// start runs the exporter on a node and waits until it is ready.
+// start waits until the exporter is ready.
 func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
 	t.Helper()
 	return run(t, n.Env(), onNode(n, flags...)...)
 }
 
-// onNode returns the flags for an exporter on a node, followed by the given flags.
 func onNode(n *simnode.Node, flags ...string) []string {
 	return append(append(n.Flags(), "--nvml.library="+library), flags...)
 }
@@ -188,7 +182,7 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// launch starts the exporter without waiting until it is ready.
+// launch does not wait until the exporter is ready.
 func launch(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
@@ -219,7 +213,7 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// follow reads the log and sends the exporter's address to listening.
+// follow reads the log, and sends the exporter's address to listening.
 func (e *exporter) follow() {
 	for {
 		for _, text := range e.logged() {
@@ -237,8 +231,7 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged returns the lines that are now in the log. It reads the log file, because lines from a pipe may be older than
-// the pages.
+// logged reads the log file, because lines from a pipe may be older than the pages.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -258,7 +251,6 @@ func (e *exporter) get(path string) (status int, body []byte) {
 	return response.StatusCode, body
 }
 
-// page contains the metrics of one scrape, by name.
 type page = exposition.Page
 
 func (e *exporter) scrape() page {
@@ -271,7 +263,6 @@ func (e *exporter) scrapeFrom(path string) page {
 	return e.parse(e.body(path))
 }
 
-// body returns the body of a successful response.
 func (e *exporter) body(path string) []byte {
 	e.t.Helper()
 	status, body := e.get(path)
@@ -290,7 +281,6 @@ func (e *exporter) parse(body []byte) page {
 	return p
 }
 
-// scrapeUntil scrapes until a condition holds for a page, and returns that page.
 func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	e.t.Helper()
 	var p page
@@ -315,7 +305,6 @@ func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte)
 	return s, bodies
 }
 
-// served returns the status from /status.
 func (e *exporter) served() (s status.Page) {
 	e.t.Helper()
 	if err := json.Unmarshal(e.body(status.Path), &s); err != nil {
@@ -324,7 +313,7 @@ func (e *exporter) served() (s status.Page) {
 	return s
 }
 
-// checkBalance checks that every book on a page balances to the millijoule.
+// The accounts of each GPU must add up to the energy of its board, to the millijoule.
 func checkBalance(t testing.TB, p page) {
 	t.Helper()
 	for _, uuid := range p.UUIDs() {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket listens on a socket and answers each request with the next response. It returns the path of the socket.
+// hostileSocket listens on a socket, and answers each request with the next response.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hostile") // a short path, for a socket
@@ -54,12 +54,10 @@ func (verbatim) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
 
-// wire encodes one field of a protobuf message.
 func wire(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// manyDevices returns a list of pods that hold 200,000 devices.
 func manyDevices() (list []byte) {
 	for p := range 200 {
 		container := wire(1, []byte("main"))
@@ -73,7 +71,7 @@ func manyDevices() (list []byte) {
 	return list
 }
 
-// manyLogs creates a folder with many log links, which are hard links to one symbolic link.
+// The links in manyLogs are hard links to one symbolic link.
 func manyLogs(t *testing.T, links int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory, because there are many
@@ -93,9 +91,8 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter with the memory limit of its container. The kubelet, the log folder and the
-// driver return far more data than the exporter accepts. The exporter must continue to run, log the inputs that it
-// ignores, and charge energy.
+// The exporter has the memory limit of its container. The kubelet, the log folder and the driver return far more data
+// than it accepts. It must continue to run, log the inputs that it ignores, and charge energy.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

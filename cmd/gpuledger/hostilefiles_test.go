@@ -12,8 +12,8 @@ import (
 // docs/security.md states this peak memory for hostile inputs, in bytes.
 const hostilePeak = 40 << 20
 
-// TestHostileContainerFiles runs the exporter with the memory limit of its container, on a machine with Docker and
-// Podman. Files of Docker and Podman have the largest size and the most elements that the exporter accepts, or more.
+// The exporter has the memory limit of its container, on a machine with Docker and Podman whose files have the largest
+// size and the most elements that the exporter accepts, or more.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {
@@ -71,7 +71,6 @@ func TestHostileContainerFiles(t *testing.T) {
 	}
 }
 
-// withFile returns a machine with Docker and Podman on which one file is replaced.
 func withFile(t *testing.T, suffix string, content func(honest string) string) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("workstation")

@@ -31,7 +31,6 @@ func (e *exporter) peak() int64 {
 	return kib << 10
 }
 
-// checkMemory prints the exporter's peak memory, and compares it with the limit of its container.
 func (e *exporter) checkMemory(what string) {
 	e.t.Helper()
 	const mib = 1 << 20
@@ -42,7 +41,6 @@ func (e *exporter) checkMemory(what string) {
 	}
 }
 
-// dial opens connections and closes them at the end of the test.
 func (e *exporter) dial(n int) []net.Conn {
 	e.t.Helper()
 	var conns []net.Conn
@@ -57,7 +55,7 @@ func (e *exporter) dial(n int) []net.Conn {
 	return conns
 }
 
-// ask sends a request without reading the response.
+// ask does not read the response.
 func ask(t *testing.T, c net.Conn, path string) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -65,11 +63,11 @@ func ask(t *testing.T, c net.Conn, path string) {
 	}
 }
 
-// withLimits returns an environment with the limits of the exporter's container.
+// withLimits adds the memory limit of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
-// TestIdleConnections opens a thousand connections that each make one request and then stay idle. A scraper must still
-// get its page immediately, over an existing connection and over a new connection.
+// A thousand connections make one request each and then stay idle. A scraper must still get its page immediately, over
+// an existing connection and over a new connection.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -84,7 +82,7 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections checks that connections without a request are closed, so that other connections are accepted.
+// Connections without a request must be closed, so that other connections are accepted.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -102,13 +100,12 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
-// elsewhere returns a client with another address. If keep is set, it keeps its connection open.
+// elsewhere returns a client with another address.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
 }
 
-// timeScrape scrapes a page and prints the duration.
 func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Helper()
 	began := time.Now()
@@ -123,17 +120,16 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders checks a client that does not read its responses. It must first be rejected with status 503 and
-// Retry-After, and later disconnected. In the meantime, other clients must be served.
+// A client that does not read its responses must first be rejected with status 503 and Retry-After, and later
+// disconnected. In the meantime, other clients must be served.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "requests from its address are rejected", func() bool {
-		// The test opens one connection after another, until their requests occupy all slots of the address. It
-		// does not send several requests at once, because the server might then reject some of them, and a rejected
-		// request occupies no slot.
+		// The test opens one connection after another, until their requests occupy all slots of the address. If it sent
+		// several requests at once, the server might reject some of them, and a rejected request occupies no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -146,7 +142,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range e.dial(200) {
 		askInVain(t, c)
 	}
-	// A probe comes from another address, like the kubelet's probes.
+	// The kubelet's probes also come from another address.
 	response, err := elsewhere(false).Get(e.url + "/-/healthy")
 	if err != nil {
 		t.Fatal(err)
@@ -179,14 +175,13 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the server has closed a connection, by writing to it.
+// isCut finds out whether the server has closed a connection, by writing to it.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestHugeHeader checks that the server rejects an endless header.
 func TestHugeHeader(t *testing.T) {
 	n := newNode(t, "idle")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -210,7 +205,6 @@ func TestHugeHeader(t *testing.T) {
 	e.checkMemory("with a header without an end")
 }
 
-// endless is a reader that returns the same letter forever.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -220,7 +214,6 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestNothingEchoed checks that no response contains a part of its request.
 func TestNothingEchoed(t *testing.T) {
 	e := start(t, newNode(t, "idle"))
 	const token = "xyzzy"

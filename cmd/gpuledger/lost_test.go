@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestLost removes a GPU from the bus and then reloads the driver. Only the state of the lost GPU, the reset counters
+// TestLost removes a GPU from the bus, and then reloads the driver. Only the state of the lost GPU, the reset counters
 // and the driver's numbering may change.
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
@@ -80,9 +80,8 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 	return out
 }
 
-// othersSame checks that no series appeared or disappeared, except the series of the lost GPU. The labels of
-// gpuledger_gpu_info contain the driver's numbering, so a reload may change them. Other series do not contain the
-// numbering.
+// No series may have appeared or disappeared, except the series of the lost GPU. The labels of gpuledger_gpu_info
+// contain the driver's numbering, which a reload may change.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -110,13 +109,12 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After the driver was loaded, the first charged reading is one of the first readings. attempts is the number of
-// these readings. The exporter first tests which calls the driver supports, and starts again if GPUs are
-// renumbered.
+// After the driver was loaded, the energy is counted from one of the first readings. attempts is the number of these
+// readings: the exporter first tests which calls the driver supports, and starts again if GPUs are renumbered.
 const attempts = 8
 
-// checkResets checks that a book after a reload contains the increases of the counter before and after the reload, but
-// not the decrease at its restart.
+// The energy after a reload must contain the increases of the counter before and after the reload, but not the decrease
+// at its restart.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {

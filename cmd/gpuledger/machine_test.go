@@ -32,8 +32,8 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
-// machineCommands returns the commands in docs/machine.md. The first command starts the exporter. The other two
-// commands are for a second terminal.
+// machineCommands returns the commands in docs/machine.md. The first command starts the exporter; the other two are for
+// a second terminal.
 func machineCommands(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/machine.md")
@@ -52,9 +52,9 @@ func machineCommands(t *testing.T) []string {
 	return commands
 }
 
-// TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the systemd unit. Every
-// board and joule must be reported, and the energy of a service must be charged to its unit. No stage may be down, and
-// the log may contain no warning. The commands in docs/machine.md must work.
+// On a machine without Kubernetes, with the flags of the systemd unit, every board and joule must be reported, and the
+// energy of a service must be charged to its unit. No stage may be down, and the log may contain no warning. The
+// commands in docs/machine.md must work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
@@ -95,8 +95,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestDefaultsFile checks the defaults file of the packages. The file must not set a flag. In a comment, it must
-// contain the line that makes the exporter listen on loopback only. docs/machine.md must show the same line.
+// The defaults file of the packages must not set a flag. In a comment, it must contain the line that makes the exporter
+// listen on loopback only; docs/machine.md must show the same line.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {
@@ -116,8 +116,8 @@ func TestDefaultsFile(t *testing.T) {
 	}
 }
 
-// TestNothingToRead checks that the exporter serves its pages without a driver, a kubelet and a state directory, and
-// that every output names the missing parts with their flags.
+// Without a driver, a kubelet and a state directory, the exporter must serve its pages. Every output must name the
+// missing parts with their flags.
 func TestNothingToRead(t *testing.T) {
 	missing := t.TempDir() + "/missing"
 	file := t.TempDir() + "/file"

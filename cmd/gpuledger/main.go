@@ -1,6 +1,5 @@
-// Command gpuledger is the node exporter: it reads the GPUs of a node, finds the pods that use
-// the GPUs, keeps an energy book for each GPU, and serves the result to Prometheus. It needs no
-// Kubernetes credentials.
+// Command gpuledger is the node exporter: it reads the GPUs of a node, finds the pods that use the GPUs, charges the
+// energy of each GPU to these pods, and serves the result to Prometheus. It needs no Kubernetes credentials.
 package main
 
 import (
@@ -62,8 +61,8 @@ func main() {
 	}
 }
 
-// Some commands send a request to the running exporter, or read the machine and exit. For such a
-// command, question returns the function that runs it. For other commands, question returns nil.
+// question returns the function for a command that sends a request to the running exporter, or that reads the machine
+// and exits. For other commands, it returns nil.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
@@ -80,8 +79,7 @@ func question(cfg app.Config) func(context.Context, io.Writer) error {
 	return nil
 }
 
-// enterSandbox enters the sandbox. It executes the program again, so it must be called before the
-// program catches signals.
+// enterSandbox executes the program again, so it must be called before the program catches signals.
 func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {

@@ -22,8 +22,7 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates a group for the exporters of a test, and removes it at the end of the test. If the group
-// cannot be created, the test is skipped.
+// If the group cannot be created, the test is skipped.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -68,7 +67,6 @@ func (m *memoryGroup) enclose() {
 	m.t.Cleanup(func() { binary = outside })
 }
 
-// killed returns the number of processes that the kernel killed at the memory limit.
 func (m *memoryGroup) killed() int {
 	m.t.Helper()
 	name := "memory.oom_control"
@@ -88,7 +86,7 @@ func (m *memoryGroup) killed() int {
 	return 0
 }
 
-// peak returns the peak memory of the group in bytes, including socket memory.
+// peak includes socket memory.
 func (m *memoryGroup) peak() int64 {
 	m.t.Helper()
 	files := []string{"memory.max_usage_in_bytes", "memory.kmem.tcp.max_usage_in_bytes"}

@@ -20,8 +20,8 @@ type reading struct {
 	energy gpu.Millijoules
 }
 
-// driverReadings returns the readings of each GPU from the call log of the fake driver, sorted by time and without
-// repeated values.
+// driverReadings reads the call log of the fake driver. The readings of each GPU are sorted by time, without repeated
+// values.
 func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	t.Helper()
 	out := make(map[string][]reading)
@@ -49,8 +49,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU in a scenario. The fake driver does not log reads of AMD's files, so
-// every value that an AMD GPU's counter ever had counts as a reading.
+// The fake driver does not log reads of AMD's files, so allReadings returns every value that an AMD GPU's counter ever
+// had.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -73,7 +73,6 @@ func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]re
 	return out
 }
 
-// values returns the energies of readings without the times.
 func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	out := make(map[string][]gpu.Millijoules)
 	for uuid, read := range readings {
@@ -84,17 +83,15 @@ func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	return out
 }
 
-// readCounters returns the counter values that the fake driver has returned.
 func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	t.Helper()
 	return values(driverReadings(t, n))
 }
 
-// The tests assume that the time of a reading in the driver's log and the time of the same reading in the exporter
-// differ by at most aside. The real difference depends on the load of the machine.
+// The time of a reading in the driver's log and the time of the same reading in the exporter differ by at most aside.
+// The real difference depends on the load of the machine.
 const aside = time.Minute
 
-// offBy returns the absolute difference between the reading's time and another time.
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
 
 // around returns the readings that the exporter may have made at a time.

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord compares the record with the main page from the same snapshot: the sums over pods and boards, the
-// places, and the serial numbers. For every metric of the record, the main page must contain the series from which
-// the metric is derived.
+// checkRecord compares the record with the main page from the same snapshot: the sums over pods and boards, the places,
+// and the serial numbers. For every metric of the record, the main page must contain the series from which the metric
+// is derived.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
@@ -103,14 +103,14 @@ func checkRecord(t *testing.T, e *exporter) {
 	}
 }
 
-// hardwareCounters lists the counters of the record that the GPU keeps. They have no series before the first reading.
+// The GPU keeps these counters of the record. They have no series before the first reading.
 var hardwareCounters = []string{
 	"gpuledger_board_ecc_errors_total", "gpuledger_board_retired_pages_total", "gpuledger_board_pcie_replays_total", "gpuledger_board_nvlink_errors_total",
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up the samples with labels for which counts returns true, by key. The sums are in billionths of the
-// unit, because times are counted in nanoseconds.
+// sums adds up the samples with labels for which counts returns true, by key. The sums are in billionths of the unit,
+// because times are counted in nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {
@@ -123,7 +123,6 @@ func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(m
 	return out
 }
 
-// namespaces returns the set of values of a label.
 func namespaces(family *dto.MetricFamily, label string) map[string]bool {
 	found := make(map[string]bool)
 	for _, m := range family.GetMetric() {

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// release runs the command release while an exporter runs, and returns its output.
 func release(n *simnode.Node, flags ...string) (string, error) {
 	cmd := exec.Command(binary, append([]string{"release", "--state.path=" + filepath.Join(n.Dir(), "state")}, flags...)...)
 	cmd.Env = []string{"USER=ada"}
@@ -23,7 +22,6 @@ func release(n *simnode.Node, flags ...string) (string, error) {
 	return string(out), err
 }
 
-// openDevices returns the paths of the device files that the exporter has open.
 func (e *exporter) openDevices(n *simnode.Node) (names []string) {
 	e.t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", e.cmd.Process.Pid)
@@ -47,14 +45,12 @@ func wantInUse(t *testing.T, err error) {
 	}
 }
 
-// up reports whether a page shows a stage as up.
 func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease checks that the driver can be replaced during a release, because the exporter has closed it. No
-// energy must be counted during a release. A release must end at its end time or when a command ends it. It must
-// continue after a restart of the exporter.
+// During a release, the exporter has closed the driver, so that it can be replaced, and counts no energy. A release
+// must end at its end time or when a command ends it. It must continue after a restart of the exporter.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -103,8 +99,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU checks that a GPU can be reset during its release, because the exporter has closed it. The other GPUs
-// must be read in the meantime.
+// During the release of a GPU, the exporter has closed the GPU, so that it can be reset. The other GPUs must be read in
+// the meantime.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")

@@ -21,10 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// newDriver is the driver after an upgrade.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node whose driver can be upgraded. It also has a driver library.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T
@@ -42,10 +40,9 @@ func newUpgradable(t *testing.T) *upgradable {
 	return n
 }
 
-// library is the path of the driver's library. As in a distribution, it is a link to a file with the version in its name.
+// As in a distribution, the path of the library is a link to a file with the version in its name.
 func (n *upgradable) library() string { return filepath.Join(n.folder, "libnvidia-ml.so.1") }
 
-// install replaces the driver library with the library of a version.
 func (n *upgradable) install(version string) {
 	n.t.Helper()
 	old, _ := filepath.EvalSymlinks(n.library())
@@ -60,16 +57,14 @@ func (n *upgradable) install(version string) {
 	}
 }
 
-// upgrade loads the new driver into the kernel.
 func (n *upgradable) upgrade() {
 	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver, Driver: &newDriver})
 }
 
-// restartAfter makes the exporter restart sooner than by default, so that the tests are short.
+// By default, the exporter restarts later.
 const restartAfter = "--nvml.restart-after=3s"
 
-// awaitNotReady waits until the readiness page reports that the exporter is not ready. The reason must contain both
-// versions.
+// The readiness page must contain both versions.
 func (n *upgradable) awaitNotReady(e *exporter) {
 	n.t.Helper()
 	const want = "not ready: driver 999.10.01 is loaded in the kernel, but this process has the library of "
@@ -111,9 +106,9 @@ func TestReplacedDriver(t *testing.T) {
 	e.stop() // the process is the same
 }
 
-// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as
-// in a container. The exporter must log the reason and exit, and the exporter in the next container must continue
-// the books. The next exporter must not exit, even if it has also loaded the old library.
+// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as in a
+// container. The exporter must log the reason and exit, and the exporter in the next container must continue its
+// accounts. The next exporter must not exit, even if it has also loaded the old library.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -193,7 +188,7 @@ func scrapeBy(client *http.Client, url string) (page, error) {
 	return exposition.Parse(strings.NewReader(string(body)))
 }
 
-// checkGrown checks that no energy counter has decreased and that every book still exists.
+// No energy counter may have decreased or disappeared.
 func checkGrown(t *testing.T, before, after page) {
 	t.Helper()
 	if was, is := before.UUIDs(), after.UUIDs(); !slices.Equal(was, is) {
@@ -211,7 +206,6 @@ func checkGrown(t *testing.T, before, after page) {
 	}
 }
 
-// downStage returns why the stage driver is down.
 func downStage(e *exporter) string {
 	e.t.Helper()
 	for _, s := range e.served().Stages {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestBadFlags checks that an invalid command line ends the program with status 2 and one line on stderr. The tests of
-// internal/app check the values of each flag.
+// An invalid command line must end the program with status 2 and one line on stderr. The tests of internal/app check
+// the values of each flag.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -58,8 +58,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestNothingThere checks an exporter without a driver, a kubelet, /proc, /sys and a state
-// directory. The exporter must continue to run, log each missing part once, and stop on a signal.
+// Without a driver, a kubelet, /proc, /sys and a state directory, the exporter must continue to run, log each missing
+// part once, and stop on a signal.
 func TestNothingThere(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "file")
@@ -95,11 +95,11 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// gracePeriod is the time between SIGTERM and SIGKILL when the kubelet stops a container. If a call hangs, the
-// exporter needs half a second to end.
+// gracePeriod is the time between SIGTERM and SIGKILL when the kubelet stops a container. If a call hangs, the exporter
+// needs half a second to end.
 const gracePeriod = 30 * time.Second
 
-// stop sends SIGTERM. The exporter must end within the grace period.
+// The exporter must end within the grace period.
 func (e *exporter) stop() {
 	e.t.Helper()
 	began := time.Now()
@@ -115,8 +115,7 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter checks a second exporter with the same state directory. It must publish the GPUs, charge no
-// energy, and log this once.
+// A second exporter with the same state directory must publish the GPUs, charge no energy, and log this once.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)
@@ -143,7 +142,6 @@ func TestSecondExporter(t *testing.T) {
 	})
 }
 
-// TestPages checks the paths that serve no metrics.
 func TestPages(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	for path, want := range map[string]string{

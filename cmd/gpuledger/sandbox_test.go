@@ -20,9 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestSandbox checks that the exporter works in the sandbox, with and without a host engine, even if the libraries are
-// installed after its start. The exporter must charge containers, continue after restarts of the kubelet and the
-// driver, and end when it receives SIGTERM. The next exporter must continue the books.
+// The exporter must work in the sandbox, with and without a host engine, even if the libraries are installed after its
+// start. It must charge containers, continue after restarts of the kubelet and the driver, and end on SIGTERM. The next
+// exporter must continue its accounts.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
@@ -57,7 +57,6 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// needLandlock skips the test if the kernel does not support Landlock.
 func needLandlock(t *testing.T) {
 	t.Helper()
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {
@@ -71,8 +70,7 @@ func downStages(p page) int {
 
 func hasEnergy(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 }
 
-// TestCertificateInSandbox checks that the exporter serves a renewed certificate in the sandbox,
-// and that the system call filter can be disabled.
+// In the sandbox, the exporter must serve a renewed certificate. The system call filter can be disabled.
 func TestCertificateInSandbox(t *testing.T) {
 	needLandlock(t)
 	for flag, filters := range map[string]int{"--sandbox": 2, "--sandbox.seccomp=false": 0} {
@@ -99,8 +97,8 @@ func TestCertificateInSandbox(t *testing.T) {
 	}
 }
 
-// checkSandbox checks that the exporter runs in the sandbox: in the process that was started, under the name gpuledger,
-// and with the system call filters in all threads.
+// The exporter must run in the process that was started, under the name gpuledger, and with the system call filters in
+// all threads.
 func (e *exporter) checkSandbox(filters int) {
 	e.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))
@@ -134,7 +132,7 @@ func (e *exporter) checkSandbox(filters int) {
 	}
 }
 
-// install copies files into a folder. Each file is complete when it appears.
+// Each file is complete when it appears.
 func install(t *testing.T, folder string, files ...string) {
 	t.Helper()
 	for _, file := range files {

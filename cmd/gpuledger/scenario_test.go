@@ -17,12 +17,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestScenarios runs the real binary on every simulated node in real time. It compares the pages
-// with the driver's counters and with the true energy of each container.
+// TestScenarios runs the real binary on every simulated node in real time, and compares the pages with the driver's
+// counters and with the true energy of each container.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {
-			// TestLost covers this scenario instead, because it waits for each change before the next event.
+			// TestLost covers this scenario, because it waits for each change before the next event.
 			continue
 		}
 		t.Run(sc.Name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func testScenario(t *testing.T, scenario string) {
 	s, p := settled(e)
 	checkBalance(t, p)
 	checkRecord(t, e)
-	if scenario == "gb200-module" { // a GPU's book contains a part of the energy that its counter counts
+	if scenario == "gb200-module" { // each GPU is charged only a part of the energy that its counter counts
 		checkNothingLeft(t, p)
 		checkModules(t, n, s, p)
 		return
@@ -53,8 +53,8 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 		checkTruth(t, n, p, undivided(t, scenario, spans))
-	// The scenario slurm is omitted, because its job is requeued. The second without the job is more than 1 % of
-	// the 15 seconds.
+	// The scenario slurm is omitted, because its job is requeued. The second without the job is more than 1 % of the 15
+	// seconds.
 	case "slurm-v1", "workstation":
 		checkTruth(t, n, p, spans)
 	case "churn":
@@ -65,7 +65,6 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// undivided returns the spans of the GPUs without MIG instances.
 func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -81,8 +80,8 @@ func undivided(t *testing.T, scenario string, spans map[string]span) map[string]
 	return whole
 }
 
-// settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds. It returns the page
-// and the status from the same snapshot.
+// settled scrapes after fifteen seconds, when ten seconds of energy are counted for every GPU. It returns the page and
+// the status from the same snapshot.
 func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
 	<-time.After(15 * time.Second)
@@ -99,8 +98,7 @@ func settled(e *exporter) (s status.Page, p page) {
 	return s, p
 }
 
-// checkChurn checks that at least ten pods have accounts. A pod that begins and ends while the machine is paused has no
-// account.
+// At least ten pods must have accounts. A pod that begins and ends while the machine is paused has no account.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {
@@ -112,7 +110,7 @@ func checkChurn(e *exporter) {
 	})
 }
 
-// checkWho checks that the energy of each GPU is charged to exactly the containers that used it.
+// The energy of each GPU must be charged to exactly the containers that used it.
 func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)
@@ -134,7 +132,7 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 	}
 }
 
-// checkPods checks the properties that only one scenario has, for each scenario with shared GPUs.
+// checkPods checks the properties that are specific to each scenario with shared GPUs.
 func checkPods(t *testing.T, scenario string, p page) {
 	t.Helper()
 	count := func(name string, want map[string]string) int { return len(p.Matches(name, want)) }

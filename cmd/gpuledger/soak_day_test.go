@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A day describes the events of a simulated day. Times are measured from the start of the node.
+// The times of a day are measured from the start of the node.
 type day struct {
 	hours int
-	// troubles is the end of the first hour, which contains only pods and no other events.
+	// troubles is the end of the first hour, in which pods are the only events.
 	troubles  time.Duration
 	end       time.Duration
 	restarts  int // restarts of the kubelet
@@ -37,8 +37,8 @@ func newDay(hours int) day {
 	return d
 }
 
-// scenario returns a machine with eight GPUs. The first five GPUs get new pods at regular intervals, five pods per
-// second in total. The next two GPUs are always in use. The last GPU has short storms of processes.
+// The first five GPUs of the machine get new pods at regular intervals, five pods per second in total. The next two
+// GPUs are always in use. The last GPU has short storms of processes.
 func (d day) scenario(t *testing.T) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")

@@ -16,27 +16,25 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// hours is the length of the day that TestSoak simulates.
 var hours = flag.Int("hours", 24, "number of simulated hours in TestSoak; an hour takes 25 seconds")
 
 const (
-	// The events of the node are accelerated. Of the intervals in the exporter, only the tick and the retention can
-	// be shortened.
+	// The events of the node are accelerated. Of the exporter's intervals, only the tick and the retention can be
+	// shortened.
 	soakTick = 500 * time.Millisecond
-	// Five pods per second with a retention of one minute create as many series as one pod per
-	// second with a retention of five minutes.
+	// Five pods per second with a retention of one minute create as many series as one pod per second with a retention
+	// of five minutes.
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
 	// The first pod of the day starts this long after the start of the node.
 	calm = 20 * time.Second
-	// accelerated is the real duration of a simulated hour. Each simulated hour contains as many
-	// events as the worst real hour.
+	// accelerated is the real duration of a simulated hour, which contains as many events as the worst real hour.
 	accelerated = 25 * time.Second
 	stormSize   = 1000
 	stormSpan   = 3 * time.Second
-	// stormPause is so long that the exporter has dropped the processes of a storm when the next storm begins, as on a
-	// real node. It does not divide the length of an hour, so storms sometimes coincide with other events.
+	// stormPause is so long that the exporter has dropped the processes of a storm before the next storm, as on a real
+	// node. It does not divide the length of an hour, so storms sometimes coincide with other events.
 	stormPause = 70 * time.Second
 	// After this time, all data of the day have expired: accounts after the retention time, processes after one minute,
 	// and names of containers after five minutes.
@@ -48,18 +46,18 @@ const (
 	unstable = time.Minute
 	// mostResident limits the resident memory, in MiB.
 	mostResident = 40
-	// mostGrowth is the maximum growth of the memory from one quarter of the day to the next, in MiB.
+	// mostGrowth limits the growth of the memory from one quarter of the day to the next, in MiB.
 	mostGrowth = 1
-	// mostKept is the maximum growth of the average live heap during the day, in MiB. Some growth is permitted,
-	// because maps and pools do not shrink.
+	// mostKept limits the growth of the average live heap during the day, in MiB. Some growth is permitted, because
+	// maps and pools do not shrink.
 	mostKept = 2
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods, storms of
-// processes, restarts of the kubelet and reloads of the driver. The exporter must release the memory of ended pods,
-// so its memory must not grow. Its books must balance, and it must log nothing in quiet hours. docs/performance.md
-// contains the results of the last run.
+// TestSoak runs an exporter with ten scrapers for a simulated day with short pods, storms of processes, restarts of the
+// kubelet and reloads of the driver. The exporter must release the memory of ended pods, so its memory must not grow.
+// The accounts of each GPU must add up to the energy of its board, and nothing may be logged in quiet hours.
+// docs/performance.md contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -80,7 +78,6 @@ func TestSoak(t *testing.T) {
 	e.stop()
 }
 
-// A soak is a long run of an exporter, with measurements.
 type soak struct {
 	*exporter
 	began time.Time
@@ -89,8 +86,7 @@ type soak struct {
 
 	mu     sync.Mutex
 	vitals []vital
-	// heap is the live heap after the last garbage collection, in MiB. goroutines is the number of goroutines. Both
-	// come from the last page.
+	// heap is the live heap after the last garbage collection, in MiB. heap and goroutines are from the last page.
 	heap, goroutines float64
 	pods             map[string]bool // UIDs of all pods of the day that had an account
 	scrapes          int
@@ -109,7 +105,6 @@ func newSoak(t *testing.T, e *exporter, began time.Time) *soak {
 	return s
 }
 
-// liveUntil waits until the given time since the start of the node.
 func (s *soak) liveUntil(at time.Duration) {
 	s.t.Helper()
 	select {
@@ -128,7 +123,6 @@ func (s *soak) stop() {
 	s.group.Wait()
 }
 
-// every calls call at an interval until the soak is over.
 func (s *soak) every(d time.Duration, call func()) {
 	ticker := time.NewTicker(d)
 	defer ticker.Stop()
@@ -142,8 +136,8 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// scraper runs one scraper. All scrapers scrape at the same moments. Each keeps its connection open, and compares every
-// page with its previous page.
+// All scrapers scrape at the same times. Each keeps its connection open, and compares every page with its previous
+// page.
 func (s *soak) scraper(i int) {
 	// Each scraper has its own address, as separate machines would.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
@@ -168,7 +162,6 @@ func (s *soak) scraper(i int) {
 	})
 }
 
-// note updates the measurements from a page.
 func (s *soak) note(p page, compared int) {
 	series := 0
 	for _, f := range p {
@@ -189,7 +182,6 @@ func (s *soak) note(p page, compared int) {
 	s.storms = max(s.storms, len(p["gpuledger_process_info"].GetMetric()))
 }
 
-// checkSeries checks that the pages after the day contain the same series as the pages before it.
 func checkSeries(t *testing.T, before, after page) {
 	t.Helper()
 	was, is := before.Series(), after.Series()
@@ -206,14 +198,13 @@ func checkSeries(t *testing.T, before, after page) {
 	}
 }
 
-// checkEvents checks that all events happened and that the exporter detected them.
 func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
 	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
 		s.t.Errorf("%v energy counters restarted, want %d", resets, want)
 	}
-	// A pod that runs for one second may go unnoticed while the driver or the kubelet does not respond.
+	// A pod that runs for one second may have no account if the driver or the kubelet does not respond at that time.
 	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
 		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
 	}
@@ -225,8 +216,7 @@ func (s *soak) checkEvents(d day, after page) {
 	s.t.Logf("%d scrapes, each of up to %d series; %d counters compared", s.scrapes, s.series, s.compared)
 }
 
-// checkLog checks that nothing is logged in quiet hours, and that each failure of a dependency
-// causes at most two lines.
+// Nothing may be logged in quiet hours. Each failure of a dependency may cause at most two lines.
 func (s *soak) checkLog(d day) {
 	s.t.Helper()
 	most := map[string]int{
@@ -245,7 +235,7 @@ func (s *soak) checkLog(d day) {
 			continue
 		}
 		switch at := line.Time.Sub(s.began); {
-		case at < calm/2: // the start
+		case at < calm/2: // the start of the exporter
 		case at < d.troubles || at > d.end+accelerated/2+unstable:
 			s.t.Errorf("logged while nothing was wrong: %s", text)
 		default:

@@ -13,14 +13,12 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A vital contains measurements of the exporter at one moment.
 type vital struct {
 	at                         time.Duration
 	resident, driver, heap     float64 // in MiB; driver is the part of resident that the driver library allocated
 	goroutines, files, threads float64
 }
 
-// measure records the vitals twice a second.
 func (s *soak) measure() {
 	process, err := procfs.NewProc(s.cmd.Process.Pid)
 	if err != nil {
@@ -69,8 +67,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// checkVitals checks that the exporter uses little memory, that its memory does not grow in the second half of the day,
-// and that it uses no more memory after the day than before.
+// The exporter must use little memory. Its memory must not grow in the second half of the day, and must not be larger
+// after the day than before.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4
@@ -132,7 +130,6 @@ func (v vitals) goroutines() []float64 {
 func (v vitals) files() []float64   { return v.values(func(v vital) float64 { return v.files }) }
 func (v vitals) threads() []float64 { return v.values(func(v vital) float64 { return v.threads }) }
 
-// String returns the minimum, the mean and the maximum as text.
 func (v vitals) String() string {
 	three := func(f []float64) string {
 		return fmt.Sprintf("%.1f %.1f %.1f", slices.Min(f), mean(f), slices.Max(f))

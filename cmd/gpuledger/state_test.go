@@ -16,9 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState corrupts the state file of a killed exporter. The next exporter must log the failure once and
-// count it once. It must begin new books at its own first reading. The new books must continue after another
-// restart.
+// TestUnusableState corrupts the state file of a killed exporter. The next exporter must log the failure once and count
+// it once. It must start to count energy at its own first reading, and another restart must continue these accounts.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -61,9 +60,9 @@ func TestUnusableState(t *testing.T) {
 	}
 }
 
-// TestUnwritableState checks that the exporter keeps its books when it can no longer save its state, logs the
-// failure once, and counts every attempt. The last saved state is older than the served values. Therefore the next
-// exporter must not continue from this state, but must begin new books.
+// An exporter that can no longer save its state must continue its accounts, log the failure once, and count every
+// attempt. The last saved state is older than the served values, so the next exporter must not continue from it, but
+// must begin new accounts.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -99,7 +98,7 @@ func TestUnwritableState(t *testing.T) {
 	}
 }
 
-// cannotSave checks that the exporter continues although its stage "state" is down.
+// The exporter must continue although its stage "state" is down.
 func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}
@@ -116,8 +115,7 @@ func (e *exporter) cannotSave() {
 	}
 }
 
-// leftBehind runs an exporter, kills it after it has charged energy on every GPU, and returns its
-// state file.
+// leftBehind runs an exporter, kills it after it has charged energy on every GPU, and returns its state file.
 func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -129,11 +127,11 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Remove the empty lines that fill the file.
+	// Empty lines fill the file.
 	return append(bytes.TrimRight(file, "\n"), '\n')
 }
 
-// charged returns a function that reports whether every book on a page contains more than the given energy.
+// charged reports whether more than the given energy is counted for every GPU.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
@@ -145,14 +143,14 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks lists the counters that are not part of the books, so they do not restart with new books.
+// These counters are not part of the accounts, so they do not restart with new accounts.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
 	"gpuledger_board_remapped_rows_total", // counts since the board was made and has no created timestamp
 }
 
-// cleanStart starts an exporter on a state directory and checks that its books are new: they must not contain more
-// energy than the boards have counted since the exporter's start.
+// cleanStart starts an exporter on a state directory. Its accounts must be new: they must not contain more energy than
+// the boards have counted since the exporter's start.
 func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	t.Helper()
 	began, before := time.Now(), readCounters(t, n)
@@ -179,7 +177,7 @@ func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	return e
 }
 
-// kept kills the exporter and checks that the next exporter continues its books.
+// kept kills the exporter, and checks that the next exporter continues its accounts.
 func (e *exporter) kept(n *simnode.Node, dir string) {
 	e.t.Helper()
 	before, err := e.scrapeCounters()
@@ -200,7 +198,6 @@ func (e *exporter) kept(n *simnode.Node, dir string) {
 	}
 }
 
-// warnings returns the number of warnings about a stage that contain a word.
 func (e *exporter) warnings(stage, word string) int {
 	n := 0
 	for _, line := range e.logged() {

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A span is the range of a GPU's counter that the GPU's book covers.
+// A span contains the values of a GPU's counter between which the exporter counted energy.
 type span struct{ from, to gpu.Millijoules }
 
-// checkCounters checks the energy in every book. It must be exactly the difference between two values that the
-// driver returned: the value when the book was opened, and the value when the book was last settled.
+// The energy of every GPU must be exactly the difference between two values that the driver returned: the value when
+// the counting began, and the value at the last settlement.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -55,7 +55,7 @@ func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	return *s.GPUs[i].Energy
 }
 
-// checkNothingLeft checks that, on a quiet node, idle is the only reason for unattributed energy.
+// On a quiet node, idle must be the only reason for unattributed energy.
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
@@ -68,11 +68,10 @@ func checkNothingLeft(t *testing.T, p page) {
 // tolerance is the maximum error of an account that is alone on a GPU, as a share of the board's energy.
 const tolerance = 0.01
 
-// This is the part of a board's energy that two samples represent in ten seconds. It is needed because, at each end
-// of a book, one process may have one sample more than another process.
+// Two samples represent this part of a board's energy in ten seconds. At each end of the period, one process may have
+// one sample more than another process.
 const twoSamples = 2.0 / 72
 
-// checkTruth compares every account with the true energy of its container.
 func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	t.Helper()
 	history := truth(t, n)
@@ -105,8 +104,7 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	}
 }
 
-// checkModules compares the energy of each GPU with its true energy, on a machine with modules. The driver counts only
-// the energy of whole modules, so checkCounters cannot be used.
+// The driver of a machine with modules counts only the energy of whole modules, so checkCounters cannot be used.
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {
@@ -129,7 +127,6 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	}
 }
 
-// bill returns the energy on a GPU that is charged to a container or unit.
 func bill(p page, uuid string, o gpu.Owner) gpu.Millijoules {
 	if o.Kind == gpu.OwnerUnit {
 		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"UUID": uuid, "manager": o.Scope, "unit": o.Name})

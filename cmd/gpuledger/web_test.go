@@ -19,14 +19,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// A password and its bcrypt hash with the lowest cost.
+// hashed is the bcrypt hash of password, with the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
 
-// TestPageForPeople checks that the status page names the boards, may load only its own style sheet, and is never
-// cached.
+// The status page must name the boards, may load only its own style sheet, and is never cached.
 func TestPageForPeople(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	response, err := http.Get(e.url + "/")
@@ -55,7 +54,6 @@ func TestPageForPeople(t *testing.T) {
 	}
 }
 
-// TestStatus checks that the command status prints the exporter's status or an error.
 func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
@@ -99,7 +97,7 @@ func closedAddress(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
 }
 
-// status runs the command status and returns its output. The command must write to stderr only if it fails.
+// The command status must write to stderr only if it fails.
 func (e *exporter) status(stdin string, flags ...string) string {
 	e.t.Helper()
 	var stdout, stderr strings.Builder
@@ -111,8 +109,8 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password, and that the
-// exporter stays within its container's limits while a thousand connections are open.
+// A web configuration must protect every page with TLS and a password. The exporter must stay within its container's
+// limits while a thousand connections are open.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)
@@ -163,7 +161,6 @@ func TestTLSAndBasicAuth(t *testing.T) {
 	e.stop()
 }
 
-// testSecureStatus checks the command status with and without the password and the CA.
 func (e *exporter) testSecureStatus() {
 	e.t.Helper()
 	ca := "tls_config: {ca_file: " + filepath.Join(filepath.Dir(e.webConfig()), "cert.pem") + "}\n"
@@ -190,8 +187,7 @@ func (e *exporter) webConfig() string {
 	return ""
 }
 
-// startSecure starts an exporter with TLS and basic auth, and returns the certificate that verifies
-// the exporter. It does not wait until the exporter is ready.
+// startSecure returns the certificate that verifies the exporter. It does not wait until the exporter is ready.
 func startSecure(t *testing.T, n *simnode.Node, flags ...string) (*exporter, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()

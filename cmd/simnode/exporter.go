@@ -15,10 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// startExporter starts the exporter on a node. When the context ends, the exporter receives SIGTERM
-// and, five seconds later, SIGKILL. If simnode is killed, the kernel also kills the exporter. The
-// exporter has its own process group, so Ctrl-C on the terminal stops only simnode. simnode then
-// stops the exporter.
+// When the context ends, the exporter receives SIGTERM and, five seconds later, SIGKILL. If simnode is killed, the
+// kernel also kills the exporter. The exporter has its own process group, so Ctrl-C on the terminal stops only simnode,
+// which then stops the exporter.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := libraryPath(opts.library)
 	if err != nil {
@@ -44,8 +43,8 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// checkAddress returns an error if another program uses the exporter's address. Without this check,
-// the exporter would wait until the address is free, and users would see the other program's pages.
+// Without checkAddress, the exporter would wait until the address is free, and users would see the other program's
+// pages.
 func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -57,7 +56,6 @@ func checkAddress(address string) error {
 	return l.Close()
 }
 
-// libraryPath returns the absolute path of a fake library.
 func libraryPath(path string) (string, error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("fake driver library: %w", err)
@@ -65,8 +63,7 @@ func libraryPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// waitForExporter waits until the exporter ends. If the exporter ends before ctx is cancelled,
-// waitForExporter returns an error.
+// waitForExporter returns an error if the exporter ends before ctx is cancelled.
 func waitForExporter(ctx context.Context, child *exec.Cmd) error {
 	err := child.Wait()
 	switch {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 )
 
-// greet prints the addresses and files of the node.
 func greet(w io.Writer, opts options, dir string) {
 	url, fields := baseURL(opts.listen), ""
 	if opts.dcgm {
@@ -30,8 +29,7 @@ Ctrl-C stops both.
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// statusCommand returns the command that shows the node's status. The path in the command is
-// relative if this is shorter.
+// The path in the command is relative if this is shorter.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {
@@ -43,7 +41,7 @@ func statusCommand(exporter, url string) string {
 	return exporter + " status --url=" + url
 }
 
-// baseURL returns the URL at which a client on this machine reaches the given listen address.
+// A listen address may have no host; baseURL returns a URL that a client on this machine can use.
 func baseURL(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

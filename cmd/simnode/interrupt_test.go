@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestInterrupt checks that an interrupt makes simnode end the exporter with SIGTERM and remove the node.
+// An interrupt must make simnode end the exporter with SIGTERM and remove the node.
 func TestInterrupt(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "ready")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -1,6 +1,5 @@
-// Simnode runs the real exporter on a simulated GPU node. It creates a node in a directory, starts
-// gpuledger on this node as a child process, and updates the node in real time until it is
-// interrupted.
+// Simnode runs the real exporter on a simulated GPU node. It creates a node in a directory, starts gpuledger on this
+// node as a child process, and updates the node in real time until it is interrupted.
 package main
 
 import (
@@ -21,8 +20,8 @@ import (
 )
 
 func main() {
-	// The kernel kills the child when the thread that started the child ends (PR_SET_PDEATHSIG), so
-	// this thread must run as long as the program.
+	// The kernel kills the child when the thread that started the child ends (PR_SET_PDEATHSIG), so this thread must
+	// run as long as the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -32,7 +31,6 @@ func main() {
 // errUsage means that the flags are invalid and that the error was already printed.
 var errUsage = errors.New("invalid flags")
 
-// status returns the exit status that corresponds to an error.
 func status(err error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -44,10 +42,9 @@ func status(err error) int {
 	}
 }
 
-// output holds the output streams of the program and the exporter.
 type output struct{ stdout, stderr io.Writer }
 
-// run runs the program and prints errors on stderr. It does not call os.Exit.
+// run prints errors on stderr. It does not call os.Exit.
 func run(ctx context.Context, args []string, out output) error {
 	opts, err := parse(args, out)
 	if err != nil {
@@ -66,7 +63,6 @@ func run(ctx context.Context, args []string, out output) error {
 	return nil
 }
 
-// simulate runs the node and the exporter until the context ends.
 func simulate(ctx context.Context, opts options, out output) (err error) {
 	if err := checkAddress(opts.listen); err != nil {
 		return err

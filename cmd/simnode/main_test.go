@@ -85,8 +85,6 @@ func TestNothingToStart(t *testing.T) {
 	}
 }
 
-// TestAddressTaken checks that simnode rejects an address that is in use, before it prints
-// anything.
 func TestAddressTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

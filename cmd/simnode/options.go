@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// options contains the parsed command line.
 type options struct {
 	scenario simnode.Scenario
 	list     bool
@@ -26,7 +25,7 @@ type options struct {
 	extra    []string // additional flags for the exporter
 }
 
-// parse parses the command line. It prints an error as one line on stderr.
+// parse prints an error as one line on stderr.
 func parse(args []string, out output) (options, error) {
 	opts, err := parseFlags(args, out.stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -87,7 +86,6 @@ func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	return nil
 }
 
-// addBoard adds a moved board to a machine.
 func addBoard(m *simnode.Machine, s string) error {
 	var position int
 	var b simnode.Board
@@ -105,7 +103,6 @@ func addBoard(m *simnode.Machine, s string) error {
 	return nil
 }
 
-// executableDir returns the directory of the program.
 func executableDir() string {
 	self, err := os.Executable()
 	if err != nil {
