@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAnnotations checks that every dashboard marks moved boards and lost GPUs of the selected cluster. The queries of
-// these marks must use only variables of the dashboard.
+// Every dashboard must mark moved boards and lost GPUs of the selected cluster. The queries of these marks may use only
+// variables of the dashboard.
 func TestAnnotations(t *testing.T) {
 	files, texts := dashboards(t)
 	for name, text := range texts {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/promql"
 )
 
-// foreign lists the metrics of other exporters that a panel may query.
+// A panel may query these metrics of other exporters.
 var foreign = []string{
 	"up", "scrape_samples_scraped", "scrape_duration_seconds", // metrics of Prometheus
 	"gpuledger_build_info",  // every exporter serves it
@@ -24,7 +24,6 @@ var foreign = []string{
 	"kube_namespace_labels", // metrics of kube-state-metrics
 }
 
-// file is the part of a dashboard that the tests read.
 type file struct {
 	UID           string
 	Title         string
@@ -42,7 +41,6 @@ type variable struct {
 	Datasource source
 }
 
-// expression returns the variable's query. The query of a text box is empty.
 func (v variable) expression() string {
 	var query struct{ Query string }
 	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {
@@ -69,7 +67,6 @@ type panel struct {
 	}
 }
 
-// property is a setting of a column.
 type property struct {
 	ID    string
 	Value any
@@ -77,10 +74,9 @@ type property struct {
 
 type source struct{ Type, UID string }
 
-// own is the data source that the user selected, which is the only valid data source of a panel.
+// own is the only valid data source of a panel: the user selects it.
 var own = source{"prometheus", "${datasource}"}
 
-// dashboards reads all dashboards by file name.
 func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	t.Helper()
 	names, err := filepath.Glob("*.json")
@@ -102,7 +98,7 @@ func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	return files, texts
 }
 
-// uids lists the UIDs of the dashboards. They never change, because alerts and bookmarks use them.
+// The UIDs of dashboards never change, because alerts and bookmarks use them.
 var uids = map[string]string{
 	"incident.json": "gpuledger-incident",
 	"chassis.json":  "gpuledger-chassis",
@@ -129,7 +125,7 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 supports schema version 39. Later versions of Grafana migrate dashboards from this version.
+		// Later versions of Grafana migrate dashboards from the schema version of Grafana 10.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
@@ -151,7 +147,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// rateOfRecord matches rates of counters that only the record contains.
+// rateOfRecord matches counters that only the record contains.
 var rateOfRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_`)
 
 func TestPanels(t *testing.T) {
@@ -200,22 +196,21 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut its longest value.
-// These values are the name of a Deployment, the name of a StatefulSet, a time, a serial number of 13 characters,
-// "NVIDIA H100 80GB HBM3" and "exclusive".
+// leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut its longest value:
+// the name of a Deployment or StatefulSet, a time, a serial number of 13 characters, "NVIDIA H100 80GB HBM3" and
+// "exclusive".
 var leastWidths = map[string]float64{
 	"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125, "Board": 125, "Chassis": 125, "Model": 195, "UUID": 345,
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
 }
 
-// This is Grafana's minimum width of a table column without a configured width.
+// Grafana uses this minimum for a table column without a configured width.
 const autoWidth = 150
 
-// innerWidth is the width of a panel in pixels, without its margins and borders. The whole grid is in a window of 1500
-// pixels.
+// innerWidth is the width of a panel in pixels, without its margins and borders, in a window of 1500 pixels.
 func (p panel) innerWidth() float64 { return p.GridPos.W*(1500-24)/24 - 8 - 2 }
 
-// widths computes the width of each column as Grafana does: columns without a configured width share the remaining space.
+// As in Grafana, columns without a configured width share the remaining space.
 func (p panel) widths() map[string]float64 {
 	all, left, auto := make(map[string]float64), p.innerWidth(), 0.0
 	for _, column := range p.FieldConfig.Overrides {
@@ -238,7 +233,7 @@ func (p panel) widths() map[string]float64 {
 	return all
 }
 
-// TestWidths checks that each column is wide enough for its values, and that each panel is wide enough for its table.
+// Each column must be wide enough for its values, and each panel for its table.
 func TestWidths(t *testing.T) {
 	files, _ := dashboards(t)
 	checked := make(map[string]bool)
@@ -267,11 +262,11 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// leastRows contains, by title, the number of rows that a table must show without scrolling.
+// leastRows contains the number of rows that a table must show without scrolling, by the title of the table.
 var leastRows = map[string]float64{"Teams": 8, "Namespaces": 8, "Users of units": 6, "Namespaces, full hours": 6, "Workloads, full hours": 6}
 
-// TestRows checks the heights of tables. In Grafana, a row of the grid is 30 pixels high, with a margin of 8 pixels. A
-// table's title is 40 pixels high, and its header and each of its rows 36 pixels.
+// In Grafana, a row of the grid is 30 pixels high, with a margin of 8 pixels. A table's title is 40 pixels high, and
+// its header and each of its rows 36 pixels.
 func TestRows(t *testing.T) {
 	files, _ := dashboards(t)
 	for title, least := range leastRows {
@@ -293,7 +288,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestClusters checks that a table that counts clusters separately shows the cluster of each row.
+// A table that counts clusters separately must show the cluster of each row.
 func TestClusters(t *testing.T) {
 	files, _ := dashboards(t)
 	for _, name := range []string{"energy.json", "statement.json", "fleet.json"} {
@@ -306,7 +301,6 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// rules returns the rule files, by name.
 func rules(t *testing.T) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob("rules/*.yaml")
@@ -327,7 +321,7 @@ func rules(t *testing.T) map[string][]byte {
 // values matches a variable that lists the values of a label.
 var values = regexp.MustCompile(`^label_values\((.*), *\w+\)$`)
 
-// TestMetrics checks that all metrics in the queries of panels and variables exist.
+// All metrics in the queries of panels and variables must exist.
 func TestMetrics(t *testing.T) {
 	files, _ := dashboards(t)
 	_, recorded, err := alerts.Read("rules")
@@ -370,8 +364,8 @@ var (
 // minutes, because the record is scraped every minute. A rate over six minutes exists even if four scrapes fail.
 var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
-// TestVariables checks that every used variable exists. A rate must use Grafana's interval, which is never too short
-// for the scrape interval, or an interval of [recentRate].
+// Every used variable must exist. A rate must use Grafana's interval, which is never too short for the scrape interval,
+// or an interval of [recentRate].
 func TestVariables(t *testing.T) {
 	files, _ := dashboards(t)
 	for name, f := range files {
@@ -407,8 +401,7 @@ var (
 	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
 )
 
-// TestLinks checks the links in dashboards and in alerts. A link must lead to an existing dashboard, and must set only
-// variables of that dashboard.
+// A link in a dashboard or an alert must lead to an existing dashboard, and may set only variables of that dashboard.
 func TestLinks(t *testing.T) {
 	files, texts := dashboards(t)
 	byUID := make(map[string]file)

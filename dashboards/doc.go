@@ -1,5 +1,5 @@
-// Package dashboards contains the Grafana dashboards and the tests of the dashboards. The program tools/dashboards
-// writes the dashboards. The package contains no other code.
+// Package dashboards contains the Grafana dashboards, which the program tools/dashboards writes, and their tests. It
+// contains no other code.
 package dashboards
 
 //go:generate go -C ../tools/dashboards run . ../../dashboards

@@ -5,8 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated is a dashboard with annotations. It has its own type of annotations, because the type in the SDK does not
-// have the fields for Prometheus.
+// annotated has its own type of annotations, because the type in the SDK does not have the fields for Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -30,11 +29,10 @@ type annotation struct {
 	TagKeys     string               `json:"tagKeys"`
 }
 
-// events returns a dashboard's annotations, which mark moves and losses of the boards on the dashboard. Each event is
-// one sample, at the first step after the event.
+// events marks moves and losses of the boards on a dashboard. Each event is one sample, at the first step after the
+// event.
 func events(name string) annotations {
-	// A board has moved if it is in a node now but was not in this node one step ago, and if it was in a different
-	// node before.
+	// A board has moved if it is in a node now, was not in this node one step ago, and was in a different node before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
@@ -42,10 +40,10 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a board
-		// that returns to its node within a day.
+		// For the whole fleet, the query reads the places on the previous day, so it does not mark a board that returns
+		// to its node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// For selected boards, the query reads the hours in which the boards were in each place. It uses the last
+		// For selected boards, the query reads the hours in which the boards were in each place, and uses the last
 		// place, as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`

@@ -8,7 +8,7 @@ import (
 // schemaVersion is the schema version of Grafana 10, from which later versions of Grafana migrate dashboards.
 const schemaVersion = 39
 
-// UIDs of the dashboards. Alerts and bookmarks use them.
+// Alerts and bookmarks use the UIDs of the dashboards.
 const (
 	uidIncident = "gpuledger-incident"
 	uidChassis  = "gpuledger-chassis"
@@ -20,7 +20,7 @@ const (
 	uidStatement = "gpuledger-statement"
 )
 
-// All dashboards have this tag. The links at the top of a dashboard use it.
+// All dashboards have this tag, which the links at the top of a dashboard use.
 const tag = "gpuledger"
 
 // every is the value of a variable without a selection. It also matches a missing label.
@@ -31,7 +31,6 @@ var source = common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasourc
 
 func ptr[T any](v T) *T { return &v }
 
-// board returns a dashboard with the settings and variables that are the same for all dashboards.
 func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 	return dashboard.NewDashboardBuilder(title).
 		Uid(uid).
@@ -47,7 +46,6 @@ func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 		WithVariable(variable("cluster", "Cluster", `label_values(gpuledger_gpu_info, cluster)`))
 }
 
-// variable returns a variable for one value or all values.
 func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 	return one(name, label, query).
 		IncludeAll(true).
@@ -58,7 +56,6 @@ func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 		})
 }
 
-// one returns a variable with exactly one selected value.
 func one(name, label, query string) *dashboard.QueryVariableBuilder {
 	return dashboard.NewQueryVariableBuilder(name).
 		Label(label).
@@ -68,7 +65,6 @@ func one(name, label, query string) *dashboard.QueryVariableBuilder {
 		Sort(dashboard.VariableSortNaturalAsc)
 }
 
-// text returns a variable for free text.
 func text(name, label, value string) *dashboard.TextBoxVariableBuilder {
 	return dashboard.NewTextBoxVariableBuilder(name).
 		Label(label).

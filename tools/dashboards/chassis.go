@@ -5,12 +5,12 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. For a GPU that reports no chassis, this is the chassis of its machine. A link
-// from an empty cell selects all GPUs in a machine that report no chassis.
+// housed selects the GPUs of the chassis. A GPU that reports no chassis is in the chassis of its machine. A link from
+// an empty cell selects all GPUs in a machine that report no chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 
-// If a link comes from an empty cell, it sets a machine. linked selects the GPUs of this machine.
+// linked selects the GPUs of the machine that a link from an empty cell has set.
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 

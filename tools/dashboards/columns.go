@@ -2,7 +2,7 @@ package main
 
 import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
-// Links in the cells of tables. They keep the data source, the cluster and the time range.
+// The links in the cells of tables keep the data source, the cluster and the time range.
 const (
 	kept       = "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
 	toIncident = "/d/" + uidIncident + kept
@@ -14,7 +14,7 @@ const (
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )
 
-// presence maps the values that states returns to texts and colours.
+// presence maps the values of [states] to texts and colours.
 var presence = []dashboard.ValueMapping{
 	state("1", "present", "green"),
 	state("0", "LOST", "red"),
@@ -22,7 +22,7 @@ var presence = []dashboard.ValueMapping{
 	state("-2", "removed", "orange"),
 }
 
-// xids maps those XIDs for which a node is drained or a board is returned.
+// xids contains the XIDs for which a node is drained or a board is returned.
 var xids = []dashboard.ValueMapping{
 	state("31", "31: memory page fault of an application", "orange"),
 	state("46", "46: stopped processing", "red"),
@@ -65,7 +65,7 @@ func place() []column {
 	}
 }
 
-// placed contains the columns of a place in the record, with the first and the last time at this place.
+// placed contains the columns of a place in the record, with the first and the last time in this place.
 var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},

@@ -4,8 +4,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// conditionPanels adds panels about the health of GPUs. selector selects the GPUs' series. gpus is an expression with
-// one series for each GPU, with the labels node and pci_bus_id.
+// selector selects the GPUs' series. gpus is an expression with one series for each GPU, with the labels node and
+// pci_bus_id.
 func conditionPanels(b *dashboard.DashboardBuilder, selector, gpus string) *dashboard.DashboardBuilder {
 	const none = "no GPU reports it, or see --collector.health"
 	of := func(series, labels string) string {

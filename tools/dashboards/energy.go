@@ -12,11 +12,10 @@ func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns the value of a rule during the hour before a full hour. A rule computes the amount of an hour during
-// the next hour. Therefore this value is the amount of the hour that ended one hour before the full hour.
+// A rule computes the result for an hour during the next hour. At a full hour, hour therefore returns the result for
+// the hour that ended one hour earlier.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
-// cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.
 func cost(kilowattHours string) string { return kilowattHours + ` * $price * $pue` }
 
 const noRules = "no full hour yet, or the rules are not loaded"
@@ -52,7 +51,6 @@ func energy() *dashboard.DashboardBuilder {
 	return energyWhose(b)
 }
 
-// energyWhose adds the panels with energy and idle power by owner.
 func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	namespaces := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))

@@ -4,7 +4,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// fleetHour returns the result of a rule for the previous hour, summed up.
+// fleetHour adds up the results of a rule for the previous hour.
 func fleetHour(rule string) string { return `sum(` + hour(rule+`{cluster=~"$cluster"}`) + `)` }
 
 // modelHour is [fleetHour] for a rule with the label model.
@@ -12,15 +12,15 @@ func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// These expressions return the GPUs that pods or units hold now, wholly or in part, and the share of the time in which
-// each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
+// heldNow returns the GPUs of which pods or units hold all or a part, and activeNow the share of the time in which each
+// GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
 // record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
 	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[4m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[4m])), 1)`
 )
 
-// fleet returns a dashboard with the capacity and the condition of all GPUs, for planning.
+// fleet shows the capacity and the condition of all GPUs, for planning.
 func fleet() *dashboard.DashboardBuilder {
 	const (
 		gpus      = `group by (cluster, UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`

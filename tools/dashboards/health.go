@@ -33,7 +33,6 @@ func health() *dashboard.DashboardBuilder {
 	return healthParts(b)
 }
 
-// healthParts adds the panels about failed stages and about the programs.
 func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(rows(words{"Failed stages", "Stages of exporters whose last attempt failed, with the time of their last success (docs/metrics.md).", "every stage works"}, half, []column{

@@ -13,8 +13,8 @@ var picked = fill(`(GPUS
   and on (cluster, node, UUID) (last_over_time(gpuledger_gpu_info{NODE, POD}[1h]) or last_over_time(gpuledger_container_gpu_info{NODE, POD}[1h])))`,
 	"GPUS", remembered(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
 
-// nearby selects each GPU that shares a board, a node or a chassis with a picked GPU. Each GPU occurs once in the
-// result. The label beside contains the smallest object that both GPUs share.
+// nearby selects each GPU that shares a board, a node or a chassis with a picked GPU. Each GPU occurs once. The label
+// beside contains the smallest object that both GPUs share.
 var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1: same board", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2: same node", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3: same chassis", "", ""))
@@ -30,7 +30,6 @@ func incident() *dashboard.DashboardBuilder {
 	return conditionPanels(incidentAround(incidentNow(b)), onNode, picked)
 }
 
-// incidentNow adds the panels about the current state.
 func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(number(words{
@@ -99,7 +98,6 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			SortBy(descending("GPUs")).Height(5))
 }
 
-// incidentAround adds panels about the history and about GPUs nearby.
 func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(bands(words{

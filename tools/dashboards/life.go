@@ -14,7 +14,7 @@ const (
 	ofUnits = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
 )
 
-// Metrics of the record, for one board.
+// These metrics of the record are for one board.
 const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard

@@ -25,7 +25,6 @@ func main() {
 	}
 }
 
-// write writes each dashboard into a file with the name of the dashboard.
 func write(folder string) error {
 	for name, builder := range map[string]*dashboard.DashboardBuilder{
 		"incident": incident(),

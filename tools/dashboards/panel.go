@@ -12,10 +12,9 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// Widths of panels, in a grid of 24 columns.
+// These are widths of panels, in a grid of 24 columns.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
-// words contains the texts of a panel.
 type words struct {
 	title string
 	// about is the description.
@@ -24,7 +23,7 @@ type words struct {
 	noData string
 }
 
-// number returns a panel that shows the last value of a query in large digits.
+// number shows the last value of a query in large digits.
 func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 	return stat.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -37,7 +36,7 @@ func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 		WithTarget(now("A", expr))
 }
 
-// lines returns a panel with one line for each series.
+// lines shows one line for each series.
 func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return timeseries.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -53,7 +52,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		WithTarget(over("A", expr, legend))
 }
 
-// stacked returns a panel that stacks the series, because their values add up.
+// stacked stacks the series, because their values add up.
 func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return lines(w, width, unit, expr, legend).
 		FillOpacity(60).
@@ -61,7 +60,7 @@ func stacked(w words, width uint32, unit, expr, legend string) *timeseries.Panel
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 }
 
-// bands returns a panel with one band for each series. The state determines the colour of the band.
+// bands shows one band for each series, coloured by its state.
 func bands(w words, width uint32, expr, legend string, states ...dashboard.ValueMapping) *statetimeline.PanelBuilder {
 	return statetimeline.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -85,16 +84,14 @@ func now(id, expr string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Instant().Format(prometheus.PromQueryFormatTable)
 }
 
-// over returns a query that Grafana evaluates at each step of the time range.
+// Grafana evaluates this query at each step of the time range.
 func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Range().LegendFormat(legend)
 }
 
-// ofRecord matches the counters of the record.
 var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_\w+_total`)
 
-// query returns a query of the data source. The record is scraped once a minute; with a shorter step, Grafana would
-// compute rates from fewer than two samples.
+// The record is scraped once a minute; with a shorter step, Grafana would compute rates from fewer than two samples.
 func query(id, expr string) *prometheus.DataqueryBuilder {
 	q := prometheus.NewDataqueryBuilder().RefId(id).Expr(expr).Datasource(source)
 	if ofRecord.MatchString(expr) {
@@ -103,7 +100,7 @@ func query(id, expr string) *prometheus.DataqueryBuilder {
 	return q
 }
 
-// from returns the colours of values: base below the first step, and a colour for each step.
+// from sets the colours of values: base below the first step, and a colour for each step.
 func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().
 		Mode(dashboard.ThresholdsModeAbsolute).
@@ -114,7 +111,6 @@ func step(value float64, color string) dashboard.Threshold {
 	return dashboard.Threshold{Value: &value, Color: color}
 }
 
-// state maps a value to a text and a colour.
 func state(value, text, color string) dashboard.ValueMapping {
 	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 		Type:    dashboard.MappingTypeValueToText,

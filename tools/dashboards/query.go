@@ -5,15 +5,15 @@ import "strings"
 // The expressions in this file are for several panels. Every join is on (cluster, node, UUID). In the Prometheus of a
 // single cluster, the label cluster is empty.
 
-// Label selectors with the variables.
+// These label selectors contain the dashboards' variables.
 const (
 	inCluster = `cluster=~"$cluster"`
 	onNode    = inCluster + `, node=~"$node"`
 	inPod     = `namespace=~"$namespace", pod=~"$pod"`
 )
 
-// remembered returns the series gpuledger_gpu_info of the selected GPUs. For a series that is missing now, it returns
-// the last sample in the last hour.
+// remembered returns the series gpuledger_gpu_info of the selected GPUs. If a series is missing now, it returns the
+// last sample in the last hour.
 func remembered(selector string) string {
 	return fill(`(gpuledger_gpu_info{SELECTOR}
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
@@ -25,17 +25,16 @@ func unlessGone(gpus string) string {
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states returns an expression with the labels of the GPUs' identity. The value is 1 for a present GPU, 0 for a lost
-// GPU, -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board was removed.
+// The value of states is 1 for a present GPU, 0 for a lost GPU, -1 if the node is not scraped, and -2 if the node is
+// scraped without the GPU, because the board was removed. The labels identify the GPU.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders returns an expression with one series for every selected GPU. The label holder contains the pod or unit that
-// holds or uses the GPU, or "several" or "free". It is "none" if the GPU is lost, and "unknown" if the node is not
-// scraped.
+// holders has one series for every selected GPU. The label holder contains the pod or unit that holds or uses the GPU,
+// or "several" or "free". It is "none" if the GPU is lost, and "unknown" if the node is not scraped.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
@@ -47,8 +46,8 @@ func holders(selector string) string {
 		"OWNERS", owners, "SELECTOR", selector)
 }
 
-// workloads adds workload_kind and workload_name to series that have the label pod_uid. Without the
-// reconciler, the workload is the pod itself.
+// workloads adds workload_kind and workload_name to series that have the label pod_uid. Without the reconciler, the
+// workload is the pod itself.
 func workloads(series string) string {
 	return fill(`(SERIES * on (cluster, pod_uid) group_left (workload_kind, workload_name)
     topk by (cluster, pod_uid) (1, max by (cluster, pod_uid, workload_kind, workload_name) (
@@ -65,8 +64,8 @@ func described(series string) string {
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the user and the account to series of units, if they are known. Of several descriptions of a unit
-// in the time range, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
+// describedOver adds the user and the account to series of units, if they are known. If the time range contains several
+// descriptions of a unit, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
     topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
@@ -81,9 +80,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns queries for the first and the last time of the record's series in the time range. It appends the
-// expression in only to each query; this expression restricts the result. The step equals the record's interval, so
-// that short stays are not missed. Times are in milliseconds, because Grafana formats milliseconds as dates.
+// seen returns queries for the first and the last time of the record's series in the time range, in milliseconds, which
+// Grafana formats as dates. It appends the expression only to each query, to restrict the result. The step equals the
+// record's interval, so that short periods are not missed.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
@@ -93,17 +92,15 @@ func seen(series, labels, only string) []string {
 	return both
 }
 
-// Counters in the record.
 const (
 	allocationEnergy = `gpuledger_allocation_energy_joules_total`
 	allocationGPU    = `gpuledger_allocation_gpu_seconds_total`
 )
 
-// counted returns the exact increase of each counter of the record in the time range. The increase is the counter's
-// value at the end of the range, minus its value before the range, plus its value before each restart. If a counter has
-// no sample in the day before the range, the increase begins at 0 if the counter was created within that day, and
-// otherwise at the counter's first sample. PromQL's increase would extrapolate, and would omit the value of the first
-// scrape.
+// counted returns the exact increase of each counter of the record in the time range: the value at the end of the
+// range, minus the value before the range, plus the value before each restart. If a counter has no sample in the day
+// before the range, the increase begins at 0 if the counter was created within that day, and otherwise at the counter's
+// first sample. PromQL's increase would extrapolate, and would omit the value of the first scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
@@ -112,14 +109,13 @@ func counted(counter, created string) string {
 		"LAST", `last_over_time(COUNTER[$__range])`, "BEFORE", `last_over_time(COUNTER[1d] offset $__range)`, "COUNTER", counter, "CREATED", created)
 }
 
-// reported returns the number of XIDs that the GPUs reported in the time range.
 func reported(gpus string) string {
 	return fill(`sum(gpuledger_gpu_xid_last_timestamp_seconds{cluster=~"$cluster"} > bool (time() - $__range_s) and on (cluster, node, UUID) GPUS)
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named replaces empty labels with the text of an empty cell. Without this text, Grafana would merge a row with an
-// empty label into all other rows.
+// named replaces empty labels with the text of an empty cell. Without it, Grafana would merge a row with an empty label
+// into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
 		expr = fill(`label_replace(EXPR, "LABEL", "EMPTY", "LABEL", "")`, "EMPTY", emptyCell, "LABEL", label, "EXPR", expr)
@@ -137,7 +133,7 @@ func rose(counter, hours string) string {
 		"NOW", `max_over_time((COUNTER{cluster=~"$cluster"} > 0)[$__range:$__interval])`, "BEFORE", `COUNTER{cluster=~"$cluster"} offset $__range`, "COUNTER", counter, "HOURS", hours)
 }
 
-// fill replaces names with their values. A value may contain names that come later in pairs.
+// A value in pairs may contain names that come later in pairs.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		expr = strings.ReplaceAll(expr, pairs[i], pairs[i+1])

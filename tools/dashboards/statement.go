@@ -4,14 +4,14 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// commands returns a link to the page about the commands that answer the same questions.
+// The page describes commands that answer the same queries.
 func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
 	return dashboard.NewDashboardLinkBuilder(title).Type(dashboard.DashboardLinkTypeLink).Icon("doc").TargetBlank(true).
 		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
 }
 
-// byTeam adds up an amount by team. The team is the label team from kube-state-metrics for namespaces, and the
-// account for units.
+// byTeam adds up a value by team. The team is the label team from kube-state-metrics for namespaces, and the account
+// for units.
 func byTeam(amount string) string {
 	return fill(`sum by (cluster, label_team) (
   VALUES * on (cluster, namespace) group_left (label_team) (
@@ -21,25 +21,24 @@ func byTeam(amount string) string {
 		"VALUES", ofNamespace(amount), "UNITS", ofUser(amount), "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
 }
 
-// ofNamespace returns the result of a rule about namespaces, summed up over the full hours in the time range.
+// ofNamespace adds up the results of a rule about namespaces over the full hours in the time range.
 func ofNamespace(amount string) string {
 	return fill(`sum by (cluster, namespace) (HOURS)`, "HOURS", sumOfHours(`gpuledger:namespace_`+amount+`:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 }
 
-// ofUser returns the result of a rule about users, summed up over the full hours in the time range.
+// ofUser adds up the results of a rule about users over the full hours in the time range.
 func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts returns five queries with a result for each group: the energy and its idle part in kilowatt-hours, the GPU
-// hours, the active GPU hours, and the cost.
+// amounts returns five queries: the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU hours,
+// and the cost.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}
 }
 
-// statement returns the dashboard about a month by team and namespace. The command gpuledger-archive
-// statement answers the same question.
+// statement shows one month by team and namespace, like the command gpuledger-archive statement.
 func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	pods := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
@@ -79,7 +78,7 @@ func statement() *dashboard.DashboardBuilder {
 		}), amounts(ofUser)...).SortBy(descending("Energy")).Decimals(2))
 }
 
-// billed appends the columns for [amounts] to the columns for the owners.
+// billed appends the columns for the queries of [amounts].
 func billed(owners []column) []column {
 	return append(owners,
 		column{field: "Value #A", title: "Energy", unit: "kwatth"},

@@ -7,23 +7,20 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 )
 
-// A cell without a value contains this.
 const emptyCell = "-"
 
 type column struct {
-	// field is the name of a label, or "Value". With several queries, it is "Value #A", and so on.
+	// field is the name of a label, or "Value"; with several queries, "Value #A", and so on.
 	field string
 	title string
 	unit  string
-	// link is the URL to which a cell links.
-	link string
+	link  string
 	// states maps values to strings.
 	states []dashboard.ValueMapping
 	width  int
 }
 
-// rows returns a panel that shows the results of instant queries as one table with the given columns. The results are
-// joined by their common labels.
+// rows shows the results of instant queries as one table, joined by their common labels.
 func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
 	p := table.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -54,7 +51,6 @@ func transformation(id string, options map[string]any) dashboard.DataTransformer
 	return dashboard.DataTransformerConfig{Id: id, Options: options}
 }
 
-// properties returns the settings of the column that differ from Grafana's defaults.
 func (c column) properties() []dashboard.DynamicConfigValue {
 	var ps []dashboard.DynamicConfigValue
 	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
