@@ -58,7 +58,7 @@ func (b *Book) Sum() Millijoules {
 }
 
 // GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
-// The accounts of a group are removed together, so that no sum decreases.
+// See [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
 	Owner // owner of the accounts, without its part
 	// Opened is the earliest opening time of the accounts.

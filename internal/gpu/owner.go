@@ -57,7 +57,7 @@ type Owner struct {
 	Name  string    `json:"name,omitempty"`
 	// UID is empty while the UID is unknown.
 	UID string `json:"uid,omitempty"`
-	// Part is empty if only the group is known.
+	// Part is empty if only the pod is known.
 	Part string `json:"part,omitempty"`
 }
 
@@ -215,7 +215,7 @@ type Allocation struct {
 	Sharing  Sharing `json:",omitempty"`
 	// Replicas is the number of held time-slicing or MPS replicas; 1 for a whole GPU.
 	Replicas int `json:",omitempty"`
-	// Live is set while the owner's group is known to be alive.
+	// Live is set while the owner's pod or unit is known to exist.
 	Live bool `json:",omitempty"`
 	// Declared is set if the owner was read from a file. Otherwise the program that allocates devices reported the
 	// owner. If the file names an owner that is not alive, the UID of Owner is empty.
@@ -276,7 +276,7 @@ type Allocations struct {
 	Requested time.Duration
 	// List contains the allocations. While Known is false, List contains only the allocations of units.
 	List []Allocation
-	// Alive contains the UIDs of live groups while Known is false. It is nil before the live groups
-	// were read for the first time.
+	// Alive contains the UIDs of existing pods and units while Known is false. It is nil before they were read for the
+	// first time.
 	Alive map[string]bool
 }

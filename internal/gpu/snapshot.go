@@ -52,9 +52,9 @@ type GPU struct {
 	HoldersKnown bool
 	// Processes contains the processes that are currently on the GPU.
 	Processes []LiveProcess
-	// Strays is the number of processes on the GPU that belong to groups without an allocation of the GPU. Unused is the
-	// number of allocations of the GPU that no process uses. While these numbers are unknown, both are nil. On a machine
-	// where allocations are optional, both are always nil.
+	// Strays is the number of processes on the GPU whose pod or unit has no allocation of the GPU. Unused is the number
+	// of allocations of the GPU that no process uses. Both are nil while they are unknown, and on machines where
+	// allocations are optional.
 	Strays, Unused *int
 	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book

@@ -24,7 +24,7 @@ type kept struct {
 	sm, mem int
 }
 
-// In an office, the samples in the GPU's ring name PID 99, to distinguish them from accounting.
+// An office is a GPU with accounting. The samples in its ring name PID 99, to distinguish them from accounting.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock

@@ -88,7 +88,7 @@ var calls = withTables(map[string]call{
 
 	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring of samples is used instead
 	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // used only with drivers that have no counters of throttled time
-	"nvmlDeviceGetSamples":                   always(plain, nothing), // quiet times are found later
+	"nvmlDeviceGetSamples":                   always(plain, nothing), // the idle power is measured later
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
 	"nvmlDeviceGetGraphicsRunningProcesses":   always(plain, unlisted),

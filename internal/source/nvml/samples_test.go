@@ -25,7 +25,7 @@ func TestGarbageSamples(t *testing.T) {
 		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // in the future
 		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // no process
 		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than 100 %
-		nodestate.Row(uuid, now, 7, 0, 42),                                             //
+		nodestate.Row(uuid, now, 7, 0, 42),                                             // more than 100 % of the memory
 		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // an impossible time
 	}
 	d.write()
