@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/alerts"
 )
 
-// pages returns the text of every Markdown page in this folder and in the root of the repository, by path.
+// pages returns the Markdown pages below this folder and in the root of the repository, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../*.md")
@@ -47,12 +47,10 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// maxHeading is the maximum number of characters in a heading.
 const maxHeading = 80
 
-// limits contains the maximum number of words of the README, of pages about one subject, and of all other pages
-// together. The README must stay short, because readers decide after its first screens. Reference pages are
-// generated, so their words are not counted.
+// limits contains the maximum numbers of words. The README must stay short, because readers decide after its first
+// screens. Reference pages are generated, so their words are not counted.
 var (
 	limits = map[string]int{
 		"../README.md":     1320,
@@ -78,10 +76,9 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others is the limit for all pages directly in this folder that have no limit of their own.
+// Pages directly in this folder that have no limit of their own share this limit.
 const others = "other pages"
 
-// TestLengths checks the number of words on each page and the length of each heading.
 func TestLengths(t *testing.T) {
 	count := make(map[string]int)
 	for name, text := range pages(t) {
@@ -106,7 +103,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// words returns the number of fields with a letter or a digit.
+// words counts fields with a letter or a digit.
 func words(text string) int {
 	n := 0
 	for field := range strings.FieldsSeq(text) {
@@ -117,7 +114,6 @@ func words(text string) int {
 	return n
 }
 
-// TestLinks checks that every link within the repository leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
@@ -138,7 +134,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestTables checks that every row of a table is on one line. GitHub renders the rest of a wrapped row as another row.
+// GitHub renders the rest of a wrapped row of a table as another row.
 func TestTables(t *testing.T) {
 	rows := 0
 	for name, text := range pages(t) {
@@ -219,7 +215,6 @@ func fragments(text string) (names []string) {
 	return names
 }
 
-// TestNames checks that every metric, recorded series and make target in the pages exists.
 func TestNames(t *testing.T) {
 	known := map[string]bool{"gpuledger_build_info": true, "gpuledger_reconciler_build_info": true, "gpuledger_archive_build_info": true}
 	for _, m := range append(collector.Catalogue(), archive.Catalogue()...) {
@@ -266,7 +261,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestFlags checks that every flag in the pages exists. It ignores flags whose prefix our programs do not use.
+// TestFlags checks that every flag in the pages exists. It ignores flags with a prefix that our programs do not use.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
 	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {
@@ -285,7 +280,6 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestPackages checks that design.md names every package.
 func TestPackages(t *testing.T) {
 	text := read(t, "design.md")
 	list := exec.Command("go", "list", "-buildvcs=false", "./...")

@@ -29,7 +29,6 @@ func TestOpenTelemetry(t *testing.T) {
 	}
 }
 
-// yamlBlock returns the only YAML block of a page.
 func yamlBlock(t *testing.T, page string) string {
 	t.Helper()
 	parts := strings.Split(read(t, page), "```yaml\n")

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// dcgmPage returns dcgm.md with the table of fields. Only the table is generated.
+// dcgmPage replaces only the table of fields in dcgm.md.
 func dcgmPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| field | default | from NVML |\n|---|---|---|\n")

@@ -65,7 +65,6 @@ func flagsPage() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sinkTable writes the table of the sinks' URLs.
 func sinkTable(out *bytes.Buffer) {
 	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` accepts these URLs, and may be repeated. A parameter of a URL has the same meaning as the flag with the same name, but applies only to this sink. `--books` can read all kinds of sinks except the last two in the table.\n\n"+
 		"| URL | rows are | parameters | same as |\n|---|---|---|---|\n")
@@ -74,15 +73,13 @@ func sinkTable(out *bytes.Buffer) {
 	}
 }
 
-// rows returns the table rows of all flags, sorted by name.
 func rows(flags *flag.FlagSet) []string {
 	var all []string
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, row(f)) })
 	return all
 }
 
-// questionRows returns the rows of the flags of all commands, sorted by name. If only some commands have a flag, the
-// flag's row names these commands.
+// If only some commands have a flag, its row lists these commands.
 func questionRows(commands map[string]*flag.FlagSet) []string {
 	of := make(map[string][]string) // the commands that have the flag, by row
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
@@ -100,7 +97,7 @@ func questionRows(commands map[string]*flag.FlagSet) []string {
 	return all
 }
 
-// row returns the row of a flag. Back quotes in the flag's usage mark the name of its value.
+// Back quotes in the flag's usage mark the name of its value.
 func row(f *flag.Flag) string {
 	kind, usage := flag.UnquoteUsage(f)
 	name := "--" + f.Name

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// healthPage returns health.md with the table of rules. Only the table is generated.
+// healthPage replaces only the table of rules in health.md.
 func healthPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| code | meaning | advice | again | alert | source |\n|---|---|---|---|---|---|\n")

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// managersPage returns managers.md with the table of the managers that the exporter supports. Only the table is
-// generated.
+// managersPage replaces only the table of managers in managers.md.
 func managersPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| manager | unit | from |\n|---|---|---|\n")

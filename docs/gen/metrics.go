@@ -18,8 +18,8 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is a table of metrics. If all metrics of a family have a label or a flag in common, this label or flag is
-// written above the table and not in each row.
+// family is a table of metrics. A label or a flag that all metrics of a family have is above the table and not in each
+// row.
 type family struct {
 	Name    string
 	Labels  []string
@@ -27,33 +27,29 @@ type family struct {
 	Metrics []metric.Metric
 }
 
-// cost is the number of series that each additional object adds.
+// cost is the number of series for each additional object.
 type cost struct {
 	Per    string
 	Series int
-	// Hidden contains the number of these series that each flag can hide, by flag.
 	Hidden []hidden
 }
 
-// hidden contains a number of series that can be hidden, and the flag that hides these series.
+// hidden contains a number of series that a flag can hide.
 type hidden struct {
 	Flag   string
 	Series int
 }
 
-// exporterPage contains the metrics of one page of the exporter.
 type exporterPage struct {
 	Families []family
 	Costs    []cost
 }
 
-// section contains the metrics of one part of a program, with its labels.
 type section struct {
 	Families []family
 	Labels   []metric.Label
 }
 
-// metricsPage returns docs/metrics.md from the catalogues of all programs.
 func metricsPage() ([]byte, error) {
 	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(metricsTemplate)
 	if err != nil {
@@ -85,7 +81,7 @@ func parts() []section {
 	return ps
 }
 
-// archivePart returns the metrics of the archive, without the metric about HTTP requests.
+// archivePart omits the metric about HTTP requests, because all programs have it.
 func archivePart() section {
 	metrics := slices.DeleteFunc(archive.Catalogue(), func(m metric.Metric) bool { return m.Name == serve.Metric.Name })
 	return section{families(metrics), archive.Labels()}
@@ -108,7 +104,7 @@ func families(metrics []metric.Metric) []family {
 	return fs
 }
 
-// share moves the labels and the flag that all metrics of the family have in common to the family.
+// share moves the labels and the flag that all metrics have from the metrics to the family.
 func (f *family) share() {
 	f.Labels, f.Flag = slices.Clone(f.Metrics[0].Labels), f.Metrics[0].Flag
 	for _, m := range f.Metrics[1:] {
@@ -144,7 +140,7 @@ func costs(metrics []metric.Metric) []cost {
 	return cs
 }
 
-// hide counts the series that a flag can hide.
+// hide adds series that a flag can hide.
 func (c *cost) hide(flag string, series int) {
 	i := slices.IndexFunc(c.Hidden, func(h hidden) bool { return h.Flag == flag })
 	if i < 0 {
