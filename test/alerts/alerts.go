@@ -1,5 +1,4 @@
-// Package alerts reads the alerts, their unit tests and their runbooks, so that tests can compare
-// them.
+// Package alerts reads the alerts, their unit tests and their runbooks, so that tests can compare them.
 package alerts
 
 import (
@@ -55,8 +54,7 @@ func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	return alerts, recorded, nil
 }
 
-// Cases contains the number of unit tests in which an alert fires, and the number of unit tests in which it does not
-// fire.
+// Cases contains the number of unit tests in which an alert fires, and the number in which it does not fire.
 type Cases struct{ Firing, Silent int }
 
 // ReadCases returns the cases of each alert from the test files for promtool.

@@ -21,7 +21,7 @@ const (
 	address  = "https://github.com/gpuledger/gpuledger/blob/main/docs/runbooks/"
 )
 
-// foreign lists the metrics of other programs that alerts and runbooks may query.
+// Alerts and runbooks may query these metrics of other programs.
 var foreign = []string{
 	"up", "ALERTS", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
 	"kube_node_status_condition", "kube_node_status_allocatable", "kube_node_spec_unschedulable", "kube_pod_container_status_restarts_total",
@@ -41,11 +41,10 @@ func read(t *testing.T) (all []alerts.Alert, recorded []string) {
 	return all, recorded
 }
 
-// named matches a label that an annotation contains.
 var named = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// TestAlerts checks that every alert has the labels and annotations that notifications need, links its
-// runbook, and queries existing metrics.
+// TestAlerts checks that every alert has the labels and annotations for notifications, links its runbook, and queries
+// existing metrics.
 func TestAlerts(t *testing.T) {
 	all, recorded := read(t)
 	exists := promql.Known(slices.Concat(foreign, recorded)...)
@@ -116,7 +115,7 @@ func TestCordoned(t *testing.T) {
 	}
 }
 
-// TestCases checks that every alert has a test case in which it fires and a test case in which it does not.
+// TestCases checks that each alert fires in a unit test, and does not fire in another.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")
 	if err != nil || len(files) == 0 {
@@ -149,11 +148,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// headings lists the sections of a runbook.
 var headings = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
 
-// TestRunbooks checks that every alert has a runbook, that every runbook belongs to an alert, and that
-// runbooks query existing metrics.
 func TestRunbooks(t *testing.T) {
 	files, err := filepath.Glob(runbooks + "/gpuledger-*.md")
 	if err != nil {
@@ -210,8 +206,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert
-// with two rules is listed once, with the severity of the first rule.
+// TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert with two rules is
+// listed once, with the severity of the first rule.
 func TestRunbookIndex(t *testing.T) {
 	text, err := os.ReadFile(runbooks + "/README.md")
 	if err != nil {

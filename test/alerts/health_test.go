@@ -18,8 +18,8 @@ import (
 
 var matched = regexp.MustCompile(`xid=~"([^"]+)"`)
 
-// TestHealthRules checks that every alert in the table of advice exists. It also checks that GPULedgerXID fires for
-// exactly those XID errors that the table assigns to this alert.
+// TestHealthRules checks that every alert in the table of advice exists, and that GPULedgerXID fires for exactly the
+// XID errors that the table assigns to it.
 func TestHealthRules(t *testing.T) {
 	all, _ := read(t)
 	var xids *regexp.Regexp
@@ -58,7 +58,6 @@ func TestSlowdowns(t *testing.T) {
 // row matches a row of the runbook's table: codes, meaning, advice, action.
 var row = regexp.MustCompile(`(?m)^\| ([\d, to]+) \|[^|]+\| (\w+) \|`)
 
-// TestXIDRunbook compares the advice in the runbook with the table of advice.
 func TestXIDRunbook(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(runbooks, "gpuledger-xid.md"))
 	if err != nil {

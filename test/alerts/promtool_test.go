@@ -15,7 +15,7 @@ import (
 )
 
 // TestQueries checks that promtool can parse every query in the runbooks. The shell variables are inside PromQL
-// strings, so promtool can parse a query without replacing them.
+// strings, so the test need not replace them.
 func TestQueries(t *testing.T) {
 	programs, err := prometheus.FromEnv()
 	if err != nil {

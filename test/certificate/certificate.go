@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Write makes a self-signed certificate for host names or IP addresses. It writes the certificate to the file cert.pem
-// and the key to the file key.pem in a folder. The certificate is valid for a day.
+// Write makes a self-signed certificate for host names or IP addresses, which is valid for a day. It writes the files
+// cert.pem and key.pem into a folder.
 func Write(t testing.TB, folder string, hosts ...string) {
 	t.Helper()
 	template := &x509.Certificate{

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
+// hangTimeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
-// Hierarchies returns the directories of writable cgroup hierarchies. The key is the version, v1 or v2. If there is no
+// Hierarchies returns the directories of writable cgroup hierarchies. The key is the version, v1 or v2. Without a
 // writable hierarchy, Hierarchies skips the test.
 func Hierarchies(t *testing.T) map[string]string {
 	t.Helper()
@@ -50,8 +50,7 @@ func Hierarchies(t *testing.T) map[string]string {
 	return found
 }
 
-// New creates a cgroup below a hierarchy and returns its directory. The cgroup is removed at the end of the
-// test.
+// New creates a cgroup below a hierarchy and returns its directory. The cgroup is removed at the end of the test.
 func New(t *testing.T, hierarchy, path string) string {
 	t.Helper()
 	dir := hierarchy
@@ -70,8 +69,7 @@ func New(t *testing.T, hierarchy, path string) string {
 	return dir
 }
 
-// remove removes an empty cgroup. It retries, because the cgroup stays busy for a moment after its last
-// process ended.
+// remove retries, because a cgroup stays busy for a moment after its last process ended.
 func remove(t *testing.T, dir string) {
 	for end := time.Now().Add(hangTimeout); ; {
 		err := os.Remove(dir)

@@ -1,5 +1,4 @@
-// Package deadfs mounts file systems that never respond, like a network file system with a server that is
-// down.
+// Package deadfs mounts file systems that never respond, like a network file system whose server is down.
 package deadfs
 
 import (
@@ -10,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts a FUSE file system over a directory. No program answers the requests to this file system, so every call
-// on it waits until it is unmounted, either by revive or at the end of the test. Mount skips the test if mounting is
-// not permitted.
+// Mount mounts a FUSE file system over a directory. No program responds to its requests, so every call on it waits
+// until it is unmounted, either by revive or at the end of the test. Mount skips the test if mounting is not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

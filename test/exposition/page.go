@@ -102,7 +102,7 @@ func (p Page) Series() []string {
 	return out
 }
 
-// Scrape reads the page that is served at a URL.
+// Scrape reads the page at a URL.
 func Scrape(ctx context.Context, url string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

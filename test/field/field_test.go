@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// kinds contains the functions under test, by the kind in the first line of a block.
+// The key is the kind in the first line of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
@@ -31,7 +31,6 @@ var kinds = map[string]func(t *testing.T, input string) string{
 	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
 
-// TestReadme checks the number of cases in the README.
 func TestReadme(t *testing.T) {
 	files := glob(t, "cases/*.txt")
 	text, err := os.ReadFile("../../README.md")
@@ -40,10 +39,10 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// source is the first line of each case.
+// source matches the first line of each case.
 var source = regexp.MustCompile(`^# Source: https://\S+$`)
 
-// TestCases plays every case. A file contains its source, comments, and blocks that are separated by empty lines. The
+// TestCases runs every case. A file contains its source, comments, and blocks that are separated by empty lines. The
 // first line of a block is a kind. Each other line contains an input and the expected result: input => result. If the
 // first line also contains a result, all other lines are a single input.
 func TestCases(t *testing.T) {
@@ -70,7 +69,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// play runs a block, and reports whether the block contains an input.
+// play reports whether the block contains an input.
 func play(t *testing.T, block string) bool {
 	t.Helper()
 	var lines []string
@@ -111,8 +110,7 @@ func cutResult(line string) (input, result string, found bool) {
 	return strings.TrimRight(line[:i], " "), strings.TrimSpace(line[i+2:]), true
 }
 
-// countPCI returns the number of GPUs on a PCI bus. A line contains the address of a device and the device's files;
-// driver and physfn are links.
+// A line of countPCI contains the address of a device and the device's files. driver and physfn are links.
 func countPCI(t *testing.T, input string) string {
 	t.Helper()
 	sys := t.TempDir()
@@ -154,8 +152,7 @@ func kernelXID(_ *testing.T, line string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d %s", x.Address, x.Code, x.Severity))
 }
 
-// container returns the start of the container id in a line of /proc/<pid>/cgroup if the container is in a
-// pod.
+// container returns the start of the container id in a line of /proc/<pid>/cgroup if the container is in a pod.
 func container(_ *testing.T, line string) string {
 	for segments, err := range proc.Paths(line) {
 		if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// A kustomization is a kustomize file that patches a DaemonSet.
 type kustomization struct {
 	Patches []struct{ Patch string }
 }
 
-// A daemonSet contains the fields that select the nodes of its pods.
+// A daemonSet contains the fields that select nodes.
 type daemonSet struct {
 	Spec struct {
 		Template struct {
@@ -35,7 +34,6 @@ type daemonSet struct {
 	}
 }
 
-// An expression is a condition on a label of a node.
 type expression struct {
 	Key, Operator string
 	Values        []string
@@ -54,8 +52,7 @@ func (e expression) matches(labels map[string]string) bool {
 	return false
 }
 
-// terms returns the node selector terms that the DaemonSets in a folder of manifests require. A node must match one of
-// the terms.
+// terms returns the node selector terms of the DaemonSets in a folder of manifests. A node must match one of the terms.
 func terms(t *testing.T, folder string) (all [][]expression) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../manifests", folder, "kustomization.yaml"))
@@ -81,8 +78,8 @@ func terms(t *testing.T, folder string) (all [][]expression) {
 	return all
 }
 
-// selectNode reports whether an overlay or component runs an exporter on a node. The input contains
-// the folder of the overlay or component, and the labels of the node.
+// selectNode reports whether an overlay or component runs an exporter on a node. The input contains the folder of the
+// overlay or component, and the labels of the node.
 func selectNode(t *testing.T, input string) string {
 	t.Helper()
 	fields := strings.Fields(input)

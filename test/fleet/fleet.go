@@ -1,6 +1,5 @@
-// Package fleet runs a fleet on the loopback network of one machine. The fleet consists of simulated nodes
-// with the real exporter, a real Prometheus for each cluster, and long-term stores. The demo and the tests of
-// the long-term record use it.
+// Package fleet runs a fleet on the loopback network of one machine: simulated nodes with the real exporter, a real
+// Prometheus for each cluster, and long-term stores. The demo and the tests of long-term storage use it.
 package fleet
 
 import (
@@ -34,7 +33,7 @@ type Fleet struct {
 	programs Programs
 }
 
-// Open creates a fleet and its folder. Call Close to end the fleet.
+// Open creates a fleet and its folder. Close ends the fleet.
 func Open(programs Programs) (*Fleet, error) {
 	if err := programs.find(); err != nil {
 		return nil, err

@@ -70,8 +70,8 @@ func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Pr
 	return booted, nil
 }
 
-// MoveBoard moves the first board of the first node to the place of the second board in the second node, while both
-// nodes are off. Both boards have two GPUs. The first node gets a new board.
+// MoveBoard moves the first board of the first node into the second slot of the second node, while both nodes are off.
+// Both boards have two GPUs. The first node gets a new board.
 func (f *Fleet) MoveBoard(ctx context.Context, nodes []Node, booted []*program.Program) (err error) {
 	const spare = 9 // the machine from which the new board came
 	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}

@@ -27,10 +27,10 @@ type Prometheus struct {
 // URL returns the address of the server.
 func (p Prometheus) URL() string { return "http://" + p.Address }
 
-// object is a part of a YAML configuration. It is written as JSON, which is valid YAML.
+// object is written as JSON, which is valid YAML.
 type object map[string]any
 
-// config returns the server's configuration. It equals manifests/prometheus except for the discovery of targets.
+// config equals manifests/prometheus except for the discovery of targets.
 func (p Prometheus) config() ([]byte, error) {
 	var targets []object
 	for _, n := range p.Nodes {
@@ -79,7 +79,7 @@ func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Pro
 	return s.Start(ctx)
 }
 
-// Server returns a Prometheus of the fleet that scrapes nothing, into which a history can be loaded.
+// Server returns a Prometheus that scrapes nothing, into which a history can be loaded.
 func (f *Fleet) Server(name, address string) prometheus.Server {
 	return prometheus.Server{Programs: f.programs.Prometheus, Group: f.Group, Name: name, Address: address}
 }

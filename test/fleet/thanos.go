@@ -29,8 +29,7 @@ func NewReceive() (r Receive, err error) {
 // RemoteWrite returns the URL to which a Prometheus writes.
 func (r Receive) RemoteWrite() string { return "http://" + r.Write + "/api/v1/receive" }
 
-// StartReceive starts a Receive and waits until it is ready. If it is started again, it keeps its
-// data.
+// StartReceive waits until the Receive is ready. A Receive that is started again keeps its data.
 func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, error) {
 	p, err := f.thanos("receive",
 		"--http-address="+r.HTTP, "--grpc-address="+r.GRPC, "--remote-write.address="+r.Write,
@@ -41,8 +40,7 @@ func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, 
 	return p, p.Ready(ctx, "http://"+r.HTTP+"/-/ready")
 }
 
-// StartQuery starts a Thanos Query for components at the given gRPC addresses, and returns its URL when it is
-// ready.
+// StartQuery starts a Thanos Query for components at the given gRPC addresses, and returns its URL when it is ready.
 func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url string, err error) {
 	http, err := program.FreeAddress()
 	if err != nil {
@@ -63,8 +61,8 @@ func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url strin
 	return "http://" + http, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
-// StartStore uploads the blocks in each folder to a bucket, with a cluster as a label, and starts a Thanos Store that
-// serves the blocks. It returns the gRPC address.
+// StartStore uploads the blocks in each folder to a bucket, with the cluster as a label, and starts a Thanos Store that
+// serves them. It returns the gRPC address.
 func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc string, err error) {
 	bucket, err := json.Marshal(object{"type": "FILESYSTEM", "config": object{"directory": f.Path("bucket")}})
 	if err != nil {

@@ -18,7 +18,6 @@ func Commands(text string) []string {
 	return found
 }
 
-// command returns the first command of a text.
 func command(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	if document, _, ok := strings.Cut(text+"\n", "\nEOF\n"); ok && strings.HasSuffix(line, "<<EOF") {
@@ -27,8 +26,8 @@ func command(text string) string {
 	return line
 }
 
-// Section returns the text between a heading, such as "## Install", and the next heading. It returns an error if the
-// heading is missing.
+// Section returns the text between a heading, such as "## Install", and the next heading. A missing heading is an
+// error.
 func Section(text, heading string) (string, error) {
 	_, section, ok := strings.Cut(text, "\n"+heading+"\n")
 	if !ok {

@@ -63,7 +63,7 @@ func (t *Table) rule(out *strings.Builder) {
 	out.WriteString("\n")
 }
 
-// Put replaces the text between the markers of a command in a file, in the same way as [Replace].
+// Put is [Replace] in a file.
 func Put(file, command, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -76,8 +76,8 @@ func Put(file, command, text string) error {
 	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
-// Replace returns a page with new text between the markers of a command. The markers are HTML comments on
-// separate lines: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
+// Replace returns a page with new text between the markers of a command. The markers are HTML comments on separate
+// lines: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
 func Replace(page, command, text string) (string, error) {
 	begin, end := "<!-- "+command+": begin -->\n", "<!-- "+command+": end -->\n"
 	before, rest, found := strings.Cut(page, begin)

@@ -25,8 +25,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPut checks that Put does not change the text around the markers, and that it does not write a file without
-// markers.
+// TestPut checks that Put does not change the text around the markers, and does not write a file without markers.
 func TestPut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
 	write := func(text string) {
@@ -64,8 +63,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestSection checks that a section ends at a heading of any level, and that a missing section is
-// an error.
+// TestSection checks that a section ends at a heading of any level, and that a missing section is an error.
 func TestSection(t *testing.T) {
 	const text = "# Page\n\n## One\n\nfirst\n\n### Part\n\npart\n\n## Two\n\nsecond\n"
 	for heading, want := range map[string]string{"## One": "\nfirst\n", "### Part": "\npart\n", "## Two": "\nsecond\n"} {

@@ -1,5 +1,5 @@
-// Package pipes connects clients and servers in memory, so that both ends of a connection are in one
-// bubble of testing/synctest.
+// Package pipes connects clients and servers in memory, so that both ends of a connection are in one bubble of
+// testing/synctest.
 package pipes
 
 import (

@@ -11,8 +11,8 @@ import (
 // BinEnv is the environment variable with the output folder of make build.
 const BinEnv = "GPULEDGER_E2E_BIN"
 
-// Built returns the path of a program that make build has built. Built also reads the attributes of the file, so that
-// go test runs the test again when the file changes.
+// Built returns the path of a program that make build has built. It reads the attributes of the file, so that go test
+// runs the test again when the file changes.
 func Built(name string) (string, error) {
 	dir := os.Getenv(BinEnv)
 	if dir == "" {
@@ -30,8 +30,8 @@ func Built(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// Build builds our programs in cmd into a folder, with the same flags as for a release. The exporter and the simulated
-// node bind the driver's functions lazily (see the Makefile). The other programs need no C compiler.
+// Build builds programs in cmd with the same flags as for a release. The exporter and the simulated node bind the
+// driver's functions lazily (see the Makefile). The other programs need no C compiler.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// TestBuilt checks the path of a built program, and the errors if the folder or a file is missing.
 func TestBuilt(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"gpuledger-archive", "simnode"} {

@@ -2,7 +2,7 @@ package program
 
 import "testing"
 
-// OpenFor opens a group that ends with a test. If the test failed, the group prints its logs.
+// OpenFor opens a group that ends with the test. If the test failed, the group prints its logs.
 func OpenFor(t testing.TB) *Group {
 	t.Helper()
 	t.TempDir() // the test's folders are removed after the cleanup below, because programs write into them until they end

@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-// TestWaitFree checks that an address is free when WaitFree returns, and that WaitFree returns an error if
-// the address stays in use.
 func TestWaitFree(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -27,8 +27,8 @@ type Program struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// start runs a command in its own process group, so that Ctrl-C on the terminal reaches the command only
-// through this process. The kernel kills the command when this process ends.
+// start runs a command in its own process group, so that Ctrl-C on the terminal reaches the command only through this
+// process. The kernel kills the command when this process ends.
 func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -40,7 +40,7 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	p := &Program{Name: name, Log: log, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the signal when the thread that started the command ends, so this thread must continue.
+		// The kernel kills the command when the thread that started it ends, so this thread must continue.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -78,7 +78,7 @@ func (p *Program) Stop() {
 	}
 }
 
-// Wait calls ask repeatedly until ask returns nil, the program has ended (ErrEnded), or the context is done. The
+// Wait calls ask repeatedly until it returns nil, the program has ended (ErrEnded), or the context is done. The
 // returned error includes the last lines of the log.
 func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	for {
@@ -96,8 +96,7 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Ready waits until the program serves a page, as [Program.Wait] does, but for at most two minutes. This is long enough
-// for a busy machine.
+// Ready waits until the program serves a page, for at most two minutes. This is long enough for a busy machine.
 func (p *Program) Ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

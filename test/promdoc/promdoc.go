@@ -71,7 +71,7 @@ func (d Doc) Part(heading string) Doc {
 }
 
 // Query returns the query under a heading, with the values of its variables. The map must contain each variable in the
-// query. Other variables are ignored.
+// query.
 func (d Doc) Query(title string, variables map[string]string) (string, error) {
 	q, err := d.find(title)
 	if err != nil {

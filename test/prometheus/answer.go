@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Answer describes the expected result of a query: the labels that identify a sample, and the values of the
-// samples.
+// An Answer contains the expected samples of a query, identified by the labels By.
 type Answer struct {
 	By   []string
 	Want map[string]float64 // expected values; the key contains the values of Labels, separated by spaces
@@ -28,7 +27,7 @@ func (a Answer) Differences(got []Sample) []string {
 			wrong = append(wrong, fmt.Sprintf("unexpected: %v = %v", s.Labels, s.Value))
 		case seen[key]:
 			wrong = append(wrong, fmt.Sprintf("%q twice: %v", key, s.Labels))
-		// The negated comparison is also true for NaN.
+		// For NaN, this negated comparison is true.
 		case !(math.Abs(s.Value-want) <= a.Off+a.Part*math.Abs(want)):
 			wrong = append(wrong, fmt.Sprintf("%q is %v, want %v", key, s.Value, want))
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDifferences checks that every difference is reported.
 func TestDifferences(t *testing.T) {
 	of := func(pod string, value float64) prometheus.Sample {
 		return prometheus.Sample{Labels: map[string]string{"namespace": "ml", "pod": pod}, Value: value}

@@ -1,5 +1,5 @@
-// Package prometheus runs a real Prometheus for tests and the demo, and loads a history into it. The package can query
-// this Prometheus and any other server with the same API.
+// Package prometheus runs a real Prometheus for tests and the demo, and loads a history of samples into it. It can
+// query this Prometheus and any other server with the same API.
 package prometheus
 
 import (
@@ -39,8 +39,8 @@ func (p Programs) Promtool(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Server is a Prometheus on loopback. Its data is in the group's folder, under the server's name. A server
-// that is started again keeps its data.
+// Server is a Prometheus on loopback. Its data is in the group's folder, under the server's name, and is kept when the
+// server is started again.
 type Server struct {
 	Programs
 	Group   *program.Group
@@ -54,7 +54,6 @@ type Server struct {
 // URL returns the address of the server.
 func (s Server) URL() string { return "http://" + s.Address }
 
-// data is the folder of the server's blocks.
 func (s Server) data() string { return s.Group.Path(s.Name) }
 
 // Start starts the server and waits until it is ready.
@@ -85,9 +84,9 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
 }
 
-// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. Evaluate
-// adds all results at the end, because a rule that reads only a part of the results would choose other labels. So a
-// rule that reads the results of other rules needs a second call of Evaluate.
+// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. It adds
+// all results at the end, because a rule that reads only a part of the results would choose other labels. A rule that
+// reads the results of other rules therefore needs a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

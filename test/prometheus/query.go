@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Sample is an element of a result.
+// Sample is an element of a query's result.
 type Sample struct {
 	Labels map[string]string
 	Value  float64
 }
 
-// Query evaluates a query at a time, on a server with the API of Prometheus. Additional parameters are pairs of a name
-// and a value.
+// Query evaluates a query at a time, on a server with the API of Prometheus. parameters contains pairs of a name and a
+// value.
 func Query(ctx context.Context, server, promql string, at time.Time, parameters ...string) ([]Sample, error) {
 	values := url.Values{"query": {promql}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	for i := 0; i+1 < len(parameters); i += 2 {

@@ -1,5 +1,5 @@
-// Package promql finds the metrics and labels in the expressions of alerts, runbooks and
-// dashboards, and checks that they exist.
+// Package promql finds the metrics and labels in the expressions of alerts, runbooks and dashboards, and checks that
+// they exist.
 package promql
 
 import (
@@ -25,8 +25,8 @@ var (
 	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
 )
 
-// Metrics returns the names of the metrics in an expression. For a pattern of names in the expression, it returns the
-// pattern.
+// Metrics returns the names of the metrics in an expression, or the pattern if the expression contains a pattern of
+// names.
 func Metrics(expr string) []string {
 	var names []string
 	for _, m := range byName.FindAllStringSubmatch(expr, -1) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// people lists commands that answer the questions of four people: an engineer on call, a clerk who returns boards, a
-// capacity planner, and a controller.
+// people lists commands of four people: an engineer on call, a clerk who returns boards, a capacity planner, and a
+// controller.
 var people = []struct{ who, command string }{
 	{"engineer on call", "where 1653900000000"},
 	{"engineer on call", "ran 1653900000000 --since=7d"},
@@ -24,7 +24,7 @@ var people = []struct{ who, command string }{
 	{"controller", "statement --by=team --from=MONTH"},
 }
 
-// askPeople prints a row for each command: its duration, and the processor time of the server and of the program.
+// The row of a command contains its duration, and the processor time of the server and of the program.
 func (s *speed) askPeople(ctx context.Context) error {
 	fmt.Printf("\n| person | command | time | CPU of the store | CPU of the program |\n|---|---|---|---|---|\n")
 	for _, p := range people {
@@ -49,7 +49,6 @@ func (s *speed) askPeople(ctx context.Context) error {
 	return nil
 }
 
-// command runs a command once.
 func (s *speed) command(ctx context.Context, text string) (c cost, err error) {
 	end := s.end.UTC().Truncate(time.Hour)
 	args := strings.Fields(strings.ReplaceAll(text, "MONTH", end.AddDate(0, 0, -30).Format(time.RFC3339)))

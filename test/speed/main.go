@@ -1,8 +1,8 @@
 // Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that contains the
-// data of 8,000 GPUs over 90 days. It prints the duration of each query. If a query reads the hourly roll-up, Speed
-// also measures the same query on the record itself. Then it measures the queries in the dashboard "Fleet" that read
-// the whole time range, the recording rules, and commands that people run. It also prints the processor time of the
-// server, which hardly depends on other work on the machine.
+// data of 8,000 GPUs over 90 days. It prints the duration of each query. If a query reads the results of the hourly
+// recording rule for placements, Speed also measures the same query on the scraped series. Then it measures the queries
+// in the dashboard "Fleet" that read the whole time range, the recording rules, and commands that people run. It also
+// prints the processor time of the server, which hardly depends on other work on the machine.
 package main
 
 import (
@@ -48,7 +48,6 @@ func main() {
 	}
 }
 
-// speed contains the settings and the state of a measurement.
 type speed struct {
 	programs   prometheus.Programs
 	history    string
@@ -60,7 +59,7 @@ type speed struct {
 	end    time.Time
 }
 
-// A question may use at most this processor time (docs/performance.md).
+// limit is the maximum processor time of a query (docs/performance.md).
 const limit = 2 * time.Second
 
 func (s *speed) run(ctx context.Context) (err error) {
@@ -125,7 +124,6 @@ func (s *speed) askFleet(ctx context.Context) error {
 	return nil
 }
 
-// start writes the history and starts a Prometheus that contains it.
 func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	p := prometheus.Server{
 		Programs: s.programs, Group: group, Name: "history",
@@ -145,7 +143,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	return err
 }
 
-// ask measures a question with each window, and prints a row per window.
+// ask prints a row for each window.
 func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	for _, window := range windows(q) {
 		text, err := q.Fill(map[string]string{
@@ -185,17 +183,17 @@ func windows(q promdoc.Query) []string {
 	}
 }
 
-// rollUp is the series that the questions about months read.
+// Queries about months read rollUp, the result of an hourly recording rule.
 const rollUp = "gpuledger:placement_info:present1h"
 
-// cost contains the cost of a query, and the number of elements in its result.
+// elements is the number of elements in the result of a query.
 type cost struct {
 	elements  int
 	time, cpu time.Duration // cpu is the processor time of the server
 	client    time.Duration
 }
 
-// print prints a row, and marks a question that exceeds the limit.
+// print marks a query that exceeds the limit.
 func (c cost) print(title, window, record string) {
 	slow := ""
 	if c.cpu > limit {
@@ -204,7 +202,7 @@ func (c cost) print(title, window, record string) {
 	fmt.Printf("| %s | %s | %d | %.2f s | %.2f s%s | %s |\n", title, window, c.elements, c.time.Seconds(), c.cpu.Seconds(), slow, record)
 }
 
-// measure runs a query three times after a warm-up and returns the median. It runs a slow query only once.
+// measure returns the median of three runs after a warm-up. It runs a slow query only once.
 func (s *speed) measure(ctx context.Context, text string, at time.Time) (cost, error) {
 	var costs []cost
 	for range 4 {

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// This long after the end of an hour, all rules have the results for the hour.
+// All rules have the results for an hour this long after its end.
 const ready = 35 * time.Minute
 
-// evaluate prints a row for each recording rule about energy and placement, with the cost of an evaluation. The title
-// of such a row, which --only matches, begins with "Rule".
+// evaluate prints a row with the cost of an evaluation for each recording rule about energy and placement. The title of
+// such a row, which --only matches, begins with "Rule".
 func (s *speed) evaluate(ctx context.Context) error {
 	fmt.Printf("\n| rule | elements | time | CPU |\n|---|---|---|---|\n")
 	for _, name := range []string{"energy", "placement"} {

@@ -14,7 +14,6 @@ import (
 // the changes stay the same.
 type hunk struct{ file, before, after string }
 
-// readPatch parses a patch in the folder testdata.
 func readPatch(t *testing.T, name string) (hunks []hunk) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".patch"))
@@ -47,7 +46,7 @@ func readPatch(t *testing.T, name string) (hunks []hunk) {
 	return hunks
 }
 
-// apply applies hunks to the text of a file. The old lines of each hunk must occur exactly once in the text.
+// In apply, the old lines of each hunk must occur exactly once in the text.
 func apply(text, file string, hunks []hunk) (string, error) {
 	for _, h := range hunks {
 		if h.file != file {
@@ -69,12 +68,12 @@ func filesOf(hunks []hunk) (names []string) {
 	return slices.Compact(names)
 }
 
-// counted returns the files that docs/design.md counts, which are all files except tests.
+// docs/design.md counts all files except tests.
 func counted(hunks []hunk) []string {
 	return slices.DeleteFunc(filesOf(hunks), func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
-// patch applies hunks to the files in a folder, and returns the new text of each changed file by path.
+// patch returns the new text of each changed file by path.
 func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 	t.Helper()
 	changed = make(map[string]string)

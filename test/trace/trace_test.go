@@ -17,7 +17,7 @@ import (
 
 var build = flag.Bool("build", false, "build and test a copy of the repository with each patch")
 
-// change describes a patch, the commands that a contributor runs after applying it, and the lines that files must then
+// change contains the commands that a contributor runs after applying a patch, and the lines that files must then
 // contain.
 type change struct {
 	commands []string
@@ -140,13 +140,12 @@ func TestFirstChange(t *testing.T) {
 	}
 }
 
-// generated matches golden files and the generated pages.
 var generated = regexp.MustCompile(`/testdata/|^docs/(metrics|flags|tables|managers)\.md$`)
 
-// skipped matches the folders that the copy omits, because no change affects them.
+// The copy omits these folders, because no change affects them.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules)$`)
 
-// walk calls do for each file of a tree. The path is relative to the tree.
+// In walk, the path is relative to the tree.
 func walk(t *testing.T, root string, do func(path string, text []byte)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -192,7 +191,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// run executes a command. The linker flags are the same as in make test, so that both use the same build cache.
+// The linker flags are the same as in make test, so that both use the same build cache.
 func run(t *testing.T, dir, command string) {
 	t.Helper()
 	args := strings.Fields(command)

@@ -18,7 +18,6 @@ import (
 //go:embed words.txt
 var list string
 
-// rule is a line of words.txt.
 type rule struct {
 	pattern *regexp.Regexp
 	advice  string
@@ -106,12 +105,10 @@ func prose(t *testing.T, path string) []byte {
 }
 
 var (
-	// texts matches the files that are checked, by extension. It includes files without an extension, such as
-	// scripts.
+	// texts matches the files that are checked, by extension. It includes files without an extension, such as scripts.
 	texts = regexp.MustCompile(`\.(go|md|yaml|yml|html|tmpl|c|h|js|mjs|jsx|css|sql|service)$|(^|/)[A-Za-z][A-Za-z-]*$|/\.ci/run$`)
-	// code matches code, and the targets of links, in Markdown.
-	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
-	// imports matches lines of JavaScript that import modules.
+	// code matches code and link targets in Markdown.
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
 	imports = regexp.MustCompile(`(?m)^import .*$`)
 	// marks matches the comment mark at the beginning of a line.
 	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
@@ -122,7 +119,6 @@ func blank(text []byte) []byte {
 	return append([]byte(" · "), bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))...)
 }
 
-// goProse keeps the comments and the strings of a Go file.
 func goProse(t *testing.T, path string, text []byte) []byte {
 	t.Helper()
 	files := token.NewFileSet()
@@ -156,8 +152,8 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 	return marks.ReplaceAll(oneSpace(kept), []byte("${1}  "))
 }
 
-// oneSpace replaces consecutive spaces with one space. Most of a Go file is code, which becomes spaces, and the rules
-// would have to search all these spaces.
+// Most of a Go file is code, which becomes spaces. oneSpace shortens them, because the rules would have to search all
+// of them.
 func oneSpace(text []byte) []byte {
 	short := text[:0]
 	for i, c := range text {

@@ -15,13 +15,11 @@ import (
 	"time"
 )
 
-// mount describes a folder or file of the machine that is mounted into a container.
 type mount struct {
 	source, target string
 	writable       bool
 }
 
-// container describes a container that a test runs from an image.
 type container struct {
 	image  image
 	args   []string
@@ -29,9 +27,8 @@ type container struct {
 	mounts []mount
 }
 
-// command returns the runc command that runs the container. The container has the same restrictions as in the
-// manifests: the image's user, no capabilities, no new privileges and a read-only root file system. It shares
-// the machine's PID and network namespaces.
+// The container has the same restrictions as in the manifests: the image's user, no capabilities, no new privileges and
+// a read-only root file system. It shares the machine's PID and network namespaces.
 func (c container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	bundle := t.TempDir()
@@ -76,7 +73,6 @@ func (c container) specMounts() []any {
 	return mounts
 }
 
-// output runs the container until it ends and returns its output.
 func (c container) output(t *testing.T) string {
 	t.Helper()
 	out, err := c.command(t).CombinedOutput()
@@ -110,7 +106,6 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// eventually waits until a condition holds. The test fails after 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

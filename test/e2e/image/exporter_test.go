@@ -19,9 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestExporter checks that the exporter in its image reads a simulated node and charges the node's pods. The
-// fake driver's library is in the folder into which the container toolkit puts the real library, so the
-// loader finds it.
+// TestExporter checks that the exporter in its image reads a simulated node and charges the node's pods. The fake
+// driver's library is in the folder of the real library, so the loader finds it.
 func TestExporter(t *testing.T) {
 	node, folder := startNode(t)
 	library, err := fakes.Compile(t.TempDir())
@@ -81,7 +80,6 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// startNode runs a simulated node until the test ends.
 func startNode(t *testing.T) (*simnode.Node, string) {
 	t.Helper()
 	scenario, err := simnode.Lookup("dgx-h100")
@@ -110,7 +108,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// scrape scrapes the exporter and returns the page, or an empty page if the scrape fails.
+// scrape returns an empty page if the scrape fails.
 func scrape(url string) exposition.Page {
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Get(url)

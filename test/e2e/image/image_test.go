@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package image_test tests the images that the script run builds. It checks the content of the images, and that the
-// programs in the images start without a driver. The exporter must count the energy of a simulated node with the rights
-// that the manifests grant.
+// Package image_test tests the images that the script run builds. It checks their content, and that their programs
+// start without a driver. The exporter must count the energy of a simulated node with the rights that the manifests
+// grant.
 package image_test
 
 import (
@@ -17,7 +17,6 @@ import (
 	"testing"
 )
 
-// image is an unpacked image with its configuration.
 type image struct {
 	Architecture string
 	Config       struct {
@@ -29,7 +28,6 @@ type image struct {
 	root string // folder with the image's file system
 }
 
-// open reads the image of a target for an architecture.
 func open(t *testing.T, target, arch string) image {
 	t.Helper()
 	dir := filepath.Join(os.Getenv("GPULEDGER_E2E_IMAGES"), target+"-"+arch)
@@ -44,13 +42,11 @@ func open(t *testing.T, target, arch string) image {
 	return i
 }
 
-// program returns the path of the unpacked program.
 func (i image) program() string { return filepath.Join(i.root, i.Config.Entrypoint[0]) }
 
 func version() string { return os.Getenv("GPULEDGER_E2E_VERSION") }
 
-// TestConfiguration checks the architecture, the user and the version label of each image. The user
-// is a number, not a name.
+// TestConfiguration checks the architecture, the user and the version label of each image. The user must be a number.
 func TestConfiguration(t *testing.T) {
 	for target, user := range map[string]string{"gpuledger": "0:0", "gpuledger-reconciler": "65532:65532", "gpuledger-archive": "65532:65532"} {
 		for _, arch := range []string{"amd64", "arm64"} {
@@ -65,8 +61,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that all programs of an image are for its architecture. The exporter must need only
-// libraries that its image contains, and the other programs must need none.
+// TestPrograms checks that all programs of an image are for its architecture. The exporter must need only libraries
+// that its image contains, and the other programs must need none.
 func TestPrograms(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for arch, machine := range machines {
@@ -80,8 +76,7 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The driver's library needs the four additional libraries. In newer versions of glibc, these four are empty
-		// stubs.
+		// The driver's library needs the four additional libraries, which are empty stubs in newer versions of glibc.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
@@ -113,8 +108,7 @@ func libraries(t *testing.T, program string) []string {
 	return names
 }
 
-// checkMachine checks that all programs and libraries of an image are for the same architecture. No file may be setuid,
-// and no file may be setgid.
+// checkMachine also checks that no file is setuid or setgid.
 func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	t.Helper()
 	check(t, filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, err error) error {
@@ -140,7 +134,7 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	}))
 }
 
-// TestStart checks that the programs start without a driver. Programs for arm64 start in an emulator.
+// Programs for arm64 start in an emulator.
 func TestStart(t *testing.T) {
 	for _, target := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
 		amd64, arm64 := open(t, target, "amd64"), open(t, target, "arm64")

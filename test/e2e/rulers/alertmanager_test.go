@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// inhibition contains the inhibition rules of kube-prometheus-stack. The rules apply within a namespace. A critical
-// alert or a warning inhibits less severe alerts with the same name. InfoInhibitor inhibits info alerts, but is never
-// sent itself. Alerts without the label namespace count as alerts of one namespace.
+// inhibition contains the inhibition rules of kube-prometheus-stack. A critical alert or a warning inhibits less severe
+// alerts with the same name and namespace. InfoInhibitor inhibits info alerts, but is never sent itself. Alerts without
+// the label namespace count as alerts of one namespace.
 const inhibition = `
 route: {receiver: discard}
 receivers: [{name: discard}]
@@ -32,8 +32,8 @@ inhibit_rules:
 - {target_matchers: [alertname = InfoInhibitor]}
 `
 
-// TestAlertmanager checks that none of our alerts is inhibited while InfoInhibitor fires, but that an info
-// alert of another project is inhibited.
+// TestAlertmanager checks that none of our alerts is inhibited while InfoInhibitor fires, but that an info alert of
+// another project is inhibited.
 func TestAlertmanager(t *testing.T) {
 	g := program.OpenFor(t)
 	config := g.Path("alertmanager.yaml")

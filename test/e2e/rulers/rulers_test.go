@@ -18,8 +18,8 @@ import (
 
 const folder = "../../../dashboards/rules"
 
-// TestHours checks that both rulers compute the sums for namespaces, workloads and the fleet from the hourly results
-// that they have stored.
+// TestHours checks that both rulers compute the sums for namespaces, workloads and the fleet from their stored hourly
+// results.
 func TestHours(t *testing.T) {
 	rulers := map[string]func(g *program.Group, rules, store string) (path string, args []string){
 		"vmalert": func(_ *program.Group, rules, store string) (string, []string) {
@@ -77,8 +77,8 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// quick returns the rules with an evaluation interval of ten seconds instead of fifteen minutes, and with
-// shorter windows.
+// quick returns the rules with an evaluation interval of ten seconds instead of fifteen minutes, and with shorter
+// windows.
 func quick(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "energy.yaml"))
@@ -128,7 +128,7 @@ func record(t *testing.T, g *program.Group) string {
 	return s.URL()
 }
 
-// env returns the folder of programs in an environment variable. The Makefile sets the variable.
+// env returns an environment variable with a folder of programs, which the Makefile sets.
 func env(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(name)

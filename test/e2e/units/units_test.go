@@ -63,7 +63,7 @@ type machine struct {
 	flag []string
 }
 
-// start starts an exporter and simulates a GPU. The process with the given PID works on this GPU.
+// The process with the given PID works on the simulated GPU.
 func start(t *testing.T, pid int, flags ...string) *machine {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")
@@ -160,12 +160,11 @@ func (m *machine) page() exposition.Page {
 	return p
 }
 
-// energy returns the energy of a unit.
 func (m *machine) energy(u gpu.Unit) float64 {
 	return m.page().Sum("gpuledger_unit_energy_joules_total", map[string]string{"manager": u.Manager, "unit": u.Name})
 }
 
-// read waits until a file is not empty and returns its content.
+// read waits until the file is not empty.
 func read(t *testing.T, path string) (text string) {
 	t.Helper()
 	eventually(t, path+" has content", func() bool {
@@ -231,8 +230,7 @@ func TestSlurm(t *testing.T) {
 const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [
 	{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}}]}`
 
-// TestPodman runs a container with a GPU in Podman as root. The container's file system is a folder with one
-// program.
+// The file system of this container is a folder with one program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")
