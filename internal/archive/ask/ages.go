@@ -51,9 +51,9 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// add adds the stays of boards. begin contains the time from which the age of each board counts.
+// begin contains the time from which each board's age is measured.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
-	counted := make(map[string]time.Time) // counts boards with several GPUs once
+	counted := make(map[string]time.Time) // end of the counted time of each board, because a board may have several GPUs
 	for _, s := range all {
 		board := boardOf(s)
 		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
@@ -115,9 +115,9 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the time from which the age of each board counts: the date of purchase or, if that date is unknown,
-// the first hour of the board. unknown counts the boards without a purchase date. invalid counts the boards with an
-// invalid date.
+// begins returns the time from which each board's age is measured: the date of purchase or, if that date is unknown,
+// the first hour of the board. unknown is the number of boards without a purchase date, and invalid is the number of
+// boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

@@ -96,7 +96,6 @@ func (r result) records() (rows []map[string]string) {
 	return rows
 }
 
-// columns returns the given columns of each row of a CSV answer, joined by commas.
 func (r result) columns(names ...string) (rows []string) {
 	r.t.Helper()
 	for _, record := range r.records() {
@@ -163,7 +162,6 @@ func TestMonthEnds(t *testing.T) {
 	}
 }
 
-// TestStatement checks the energy, times, costs and carbon of a statement, and the notice about an incomplete month.
 func TestStatement(t *testing.T) {
 	folder := books(t)
 	carbon := file(t, "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -309,7 +307,7 @@ func TestConfig(t *testing.T) {
 	run(t, append(question, "--config="+config)...).has(2, `unknown name "book"`)
 }
 
-// These are rules of FOCUS for the columns in the answer: mandatory columns, allowed values and formats.
+// These rules of the FOCUS specification apply to the columns of the answer.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",

@@ -105,7 +105,6 @@ func unknownDemand(source books.Source) string {
 	return "an archive contains no pending GPU hours: set --store.url to a store with the rule " + books.PendingRule
 }
 
-// read also returns the hours that the charges cover.
 func (c *capacity) read(ctx context.Context, source *reader) ([]books.Hour, error) {
 	c.of.By = []string{"hour", "model", "reason"}
 	st, err := source.Statement(ctx, c.of)
@@ -153,7 +152,7 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// start is the start of a day. For the last hour, start is the end of the selected time.
+// The key of a day is its start. The key of the last hour is the end of the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -171,8 +170,7 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add for each hour with data in a period and for each part that contains this hour. It passes the states of
-// the GPU's model.
+// each calls add once for each hour with data in the period and each part that contains this hour.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -192,7 +190,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the part for the day of an hour. For the last hour, it also returns the part for the last hour.
+// parts returns the parts that contain an hour: its day and, for the last hour with data, the last hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {

@@ -121,7 +121,7 @@ func TestCapacityReplaced(t *testing.T) {
 			add("n1", "GPU-new", "1")
 		}
 		add(map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2")
-		if n == 3 { // the board is in both places in this hour
+		if n == 3 { // the board is in both nodes in this hour
 			add("n1", "GPU-moves", "2")
 			h.GPUs[1].First, h.GPUs[2].Last = h.Start.Add(20*time.Minute), h.Start.Add(10*time.Minute)
 		}

@@ -11,7 +11,6 @@ const (
 	maxDistance = 3
 )
 
-// closest returns the names that are most similar to a name, with the most similar name first.
 func closest(name string, all []string) (found []string) {
 	distances := make(map[string]int)
 	for _, other := range all {

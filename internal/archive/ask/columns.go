@@ -6,7 +6,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// column describes a column of an answer, and how to read its value from a row.
 type column[R any] struct {
 	name  string // name in JSON and CSV
 	title string // heading in text; empty if text omits the column

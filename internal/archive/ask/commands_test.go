@@ -196,7 +196,6 @@ func execute(t *testing.T, path string, args ...string) result {
 	return result{t, append([]string{filepath.Base(path)}, args...), c.ProcessState.ExitCode(), out.String(), errors.String()}
 }
 
-// completed contains the expected completion of each command line.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
 // shell runs a script in a shell. If zsh or fish is missing, the test is skipped. The timeout ends a shell that waits

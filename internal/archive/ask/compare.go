@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// comparedColumns returns the columns that are compared. Their values are int64 or float64.
+// The values are int64 or float64, as growth requires.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -68,12 +68,13 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// linePair contains the same line of two statements. One of the two may be nil.
+// linePair contains the lines of the same group in two statements. A line is nil if its statement does not contain the
+// group.
 type linePair struct{ now, before *line }
 
 func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
 
-// in returns the value of a line in a column, or nil if there is no line.
+// in returns nil if the line is missing.
 func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil
@@ -100,9 +101,7 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs pairs the lines of two statements. Lines of groups form a pair if the groups are equal. If only one statement
-// contains a group, the other line of the pair is nil. After the groups, pairs returns the last lines, such as the
-// totals.
+// pairs returns a pair for each group of the two statements, and then for the last lines, such as the totals.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -261,8 +261,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive does the same for an archive of a random history, at full hours. The archive contains the
-// times of scrapes, but pods and jobs only by hour.
+// TestWhereDrawnInArchive compares the answers from an archive with a random history, at full hours. An archive
+// contains the times of the first and last scrape, but pods and jobs only by hour.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour

@@ -26,8 +26,9 @@ type boardEvent struct {
 	silence silence
 }
 
-// silence is a period in which no GPU of a node was scraped. from is its first hour with data of the cluster, and until
-// is the hour in which the boards return. In the event that begins the silence, until is zero.
+// silence is a period in which no GPU of a node was scraped. from is the first hour of this period for which the
+// cluster has data, and until is the hour in which the boards return. In the event that begins the silence, until is
+// zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

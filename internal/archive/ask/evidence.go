@@ -20,7 +20,7 @@ const (
 
 type evidence [samples]sample
 
-// compare returns the evidence about a board at the place at. neighbours contains the days of other boards in the node.
+// compare returns the evidence about a board at the place at. neighbours contains the days of all boards of the node.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -57,7 +57,8 @@ func (s *sample) add(failed bool) {
 // memory in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. with lists the samples that contain faulty days if this part is faulty.
+// causes contains the parts that may be faulty. The samples in the field with contain faulty days if this part is
+// faulty.
 var causes = []struct {
 	name string
 	with []int
@@ -75,9 +76,8 @@ const (
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, with the most likely part first. odds is the ratio of the
-// likelihoods of the first part and the second part. A part explains the faults if one probability fits its samples,
-// and a smaller probability fits the other samples and the fleet.
+// suspects returns the parts that may be faulty, with the most likely part first. It assumes that days with the faulty
+// part have a higher fault rate than other days and the fleet. odds is the ratio of the two highest likelihoods.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {

@@ -31,7 +31,7 @@ var failureColumns = columns[groupedFailures]{
 // failureLines contains the values of the column "line", in the order of the rows.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// These causes add to lost and replaced.
+// These are the causes of failures besides lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
 // failureGroup identifies boards with the same model, slot or age. line determines which of the other fields are set.

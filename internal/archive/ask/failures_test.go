@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU that is in a slot from the hour from up to, but not including, the hour until. Its serial number and
-// model follow from its name.
+// placed is a GPU that is in one slot from the start of one hour (from) until the start of another hour (until). Its
+// serial number and model follow from its name.
 type placed struct {
 	board, node, slot, address string
 	from, until                int

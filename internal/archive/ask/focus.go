@@ -82,7 +82,7 @@ type origin struct {
 	price                                  float64
 }
 
-// part is the share of a pod or unit in a charge. If its owner has a reason, the part has no pod or unit.
+// part is the share of a pod or unit in a charge. A part whose owner has a reason belongs to no pod or unit.
 type part struct {
 	origin
 	sku      sku

@@ -248,7 +248,6 @@ func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, er
 // maxDifferences is the maximum number of differences in the answer.
 const maxDifferences = 20
 
-// prove compares the sums of independent sources.
 func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := proofColumns.answer()

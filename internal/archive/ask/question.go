@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// question is a question with its options and its source.
 type question struct {
 	options
 	source   *reader

@@ -28,8 +28,8 @@ type Request struct {
 
 // Library answers the requests from pages. It reads the archive or store of a server.
 type Library struct {
-	// Open opens the source. Label is the flag that selects the source, as notices show it. If Open is nil, the file in
-	// Config names the source.
+	// Open opens the source. Label is the flag that selects the source; notices contain this flag. If Open is nil, the
+	// file in Config contains the source.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the source in the server's logs and metrics.

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Scope describes the data that a reader may see. The zero value is the empty scope.
+// Scope describes the data that a reader may see. The zero value allows no data.
 type Scope struct {
 	// All is set if the reader may see all data.
 	All   bool
@@ -108,7 +108,7 @@ func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	return where(of, "cluster", allowed...), nil
 }
 
-// places narrows a query for places. Only readers of whole clusters may see places.
+// places limits a query for the places of GPUs, which only readers of whole clusters may see.
 func (s *scoped) places(of books.Query) (books.Query, error) {
 	if !s.scope.clusterwide() {
 		return of, ErrScope

@@ -199,7 +199,8 @@ func (l *line) profile() {
 	}
 }
 
-// line returns the line for a charge. Consecutive charges often have the same line.
+// line returns the line for a charge. It tries the last line first, because consecutive charges often have the same
+// line.
 func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last

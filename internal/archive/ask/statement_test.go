@@ -69,8 +69,8 @@ TOTAL           11.000  7.000   +57.1 %    2.00       3.00    -33.3 %    4.75   
 	run(t, "statement", "--compare", "--format=focus", "--books="+folder).has(1, "--compare")
 }
 
-// queued writes one hour to an archive. In it, two namespaces each contain a LocalQueue with the same name. A third
-// pod, a job and idle energy have no queue and no labels.
+// queued writes one hour to an archive. Two namespaces each contain a LocalQueue with the same name. A third pod, a job
+// and idle energy have no queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {

@@ -54,13 +54,13 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts contains parts of stays. A part also ends where the source has no data for an hour.
+// parts contains parts of stays. A stay has several parts if the source lacks data for some hours of the stay.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
 }
 
-// In an archive, the hours of a row may end after the query.
+// A row of an archive may contain scrapes after the end of the query.
 func (p *parts) add(row books.Row, until time.Time) {
 	g := row.GPU
 	if g.Scrapes == 0 || g.First.After(until) {
@@ -156,7 +156,7 @@ type span struct {
 	from, until time.Time
 }
 
-// calendar caches the hours with data and the silent nodes.
+// calendar caches hours with data and nodes without scrapes.
 type calendar struct {
 	source books.Source
 	until  time.Time

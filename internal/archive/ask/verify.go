@@ -190,7 +190,7 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	return checks, accepted
 }
 
-// dropped adds the hours of the manifest that have no rows, and returns a notice about these hours.
+// dropped counts the hours of the manifest that have no rows, and returns a notice about these hours.
 func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	if found.Found == nil {
 		return nil // a store has no manifest

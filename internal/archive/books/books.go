@@ -29,8 +29,9 @@ type Query struct {
 	// Parts contains the start of each part of the period in ascending order. The first start is From. If Parts is set,
 	// the hour of a charge is the start of its part.
 	Parts []time.Time
-	// If Sums is set, the statement includes the monthly sums of pruned hours, provided that the query includes the
-	// whole month. These sums have no node, GPU or pod, and their hour is the start of the month.
+	// If Sums is set, the statement includes the monthly sums of pruned hours, whose rows were removed, provided that
+	// the query includes the whole month. These sums have no node, GPU or pod, and their hour is the start of the
+	// month.
 	Sums bool
 	// Limit is the maximum number of sums in a statement from an archive; 0 means no limit. A statement with more sums
 	// fails with [ErrTooMany] before all sums are in memory.
@@ -80,7 +81,8 @@ type Refusal struct {
 	Board   *fold.BoardError
 }
 
-// UnknownPod is a pod that was charged, but that no pod series of its cluster names.
+// UnknownPod is a pod that was charged, but for which its cluster has no series from the reconciler or
+// kube-state-metrics.
 type UnknownPod struct {
 	Cluster string
 	table.PodID

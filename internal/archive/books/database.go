@@ -203,7 +203,7 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 	return st, err
 }
 
-// markedHours returns the hours. Hours that are included in monthly sums are marked as pruned.
+// markedHours marks hours that are included in monthly sums as pruned.
 func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
 	all, err := collect(d.Hours(ctx, of))
 	if err != nil {
@@ -277,7 +277,7 @@ func (d *database) lacks(t table.Table, column string) bool {
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
 }
 
-// sum returns an SQL expression for a sum. Without rows, the sum is 0 or, for a value that may be unknown, null.
+// Without rows, the SQL expression is 0 or, for a value that may be unknown, null.
 func (d *database) sum(t table.Table, amount table.Column) string {
 	switch optional := amount.Type == table.OptionalInt; {
 	case d.lacks(t, amount.Name) && optional:

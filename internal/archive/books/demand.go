@@ -7,14 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Demand is a store that may contain the GPU hours for which pods were pending.
+// Demand is a store that may contain the GPU time that pending pods requested.
 type Demand interface {
 	// Pending calls each for every hour, with the GPU time in ms that pending pods of all clusters requested. If the
 	// store does not contain the rule, Pending never calls each.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
-// PendingRule is the rule that records the GPU hours of pending pods in the last full hour.
+// PendingRule is the recording rule for the GPU hours of pending pods in the last full hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].

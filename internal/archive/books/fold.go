@@ -187,7 +187,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	case len(units) > 0:
 		return s.store.Series(ctx, selector(unitMetric, append(boards, units...)...), of.From, of.Until)
 	}
-	// The counters of a board may begin earlier than its placement.
+	// The energy counter of a board may be older than its placement series, so this counter is preferred.
 	boards = append(boards, s.matchers(of, "chassis_serial")...)
 	if of.Places || of.Where["chassis_serial"] != nil {
 		return s.store.Series(ctx, selector(placementMetric, boards...), of.From, of.Until)

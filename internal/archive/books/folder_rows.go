@@ -59,7 +59,6 @@ func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each 
 	return nil
 }
 
-// merge merges the rows of several clusters.
 type merge []struct {
 	next func() ([]Row, error, bool)
 	rows []Row // rows of the cluster's next hour; empty at the end

@@ -31,7 +31,7 @@ type family struct {
 // families contains the groups of rules for pods or for units. The group with the fewest series is first.
 type families struct {
 	all []family
-	// foreign contains columns that are always empty for these owners.
+	// foreign contains columns that are always empty for these pods or units.
 	foreign []string
 }
 
@@ -49,8 +49,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the values that rules record. name is part of the names of these rules. The function of returns the
-// field, in mJ or ms.
+// ruled contains the values that rules record. name is a part of the rule's name. The function of returns the field of
+// a charge, in mJ or ms.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -62,7 +62,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the first family with all columns of a query.
+// with returns the first family that records all columns of a query.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -86,8 +86,8 @@ func familiesFor(of Query) (pods, units family, found bool) {
 // samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules. It must include all boards of clusters with many boards, and the
-// rules must record the columns of the statement.
+// suit reports whether a statement is read from rules. This is the case if it includes all boards of a cluster, if
+// there are many boards, and if the rules record its columns.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -191,8 +191,8 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy without a pod or unit has the reason [Unattributed]. The measured parts are
-// unknown if rules do not record them. The estimated parts and the busy times are always unknown.
+// Statement implements [Source]. Energy without a pod or unit has the reason [Unattributed]. The field Exclusive of
+// charges is unknown if the rules do not record it. The fields Estimated and Busy are always unknown.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
@@ -256,7 +256,7 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges from a group of rules. It reports whether their measured parts are known.
+// add adds the charges from a group of rules. It reports whether the field Exclusive is known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly

@@ -43,8 +43,8 @@ type Statement struct {
 	// is unknown. A statement from an archive has no refusals.
 	Refusals []Refusal
 	Rows     []Row
-	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy times
-	// are unknown.
+	// Unmeasured is set if the field Exclusive of charges is unknown. Unestimated is set if the fields Estimated and
+	// Busy are unknown.
 	Unmeasured, Unestimated bool
 
 	// The fields from here on are empty unless the query sets Checks. UnknownPods contains the charged pods that

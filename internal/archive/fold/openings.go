@@ -71,8 +71,8 @@ func (b *board) closings() Openings {
 	return o
 }
 
-// Doubtful returns the GPUs whose samples do not continue their opening values. Samples before the hour can show which
-// opening values are wrong; see [Input.Reopen].
+// Doubtful returns the GPUs with samples that are implausible after their opening values. Samples before the hour can
+// show which opening values are wrong; see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
 	seen, certain := in.wrongOpenings()
 	present, doubtful := make(map[gpuKey]bool), make(map[gpuKey]bool)

@@ -31,7 +31,7 @@ const (
 	// upgrade, the counters therefore begin at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
-	hardware // counts that the GPU itself keeps, or that may be older than the record, so that their first value is not an increase
+	hardware // counts that the GPU itself keeps, or that may be older than the first sample, so that their first value is not an increase
 )
 
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }

@@ -19,8 +19,8 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter describes a counter of the exporter. The labels in by distinguish the series of a GPU, and add adds an
-// increase to a field of the rows.
+// counter is a counter of the exporter. The labels in by distinguish the series of a GPU, and add adds an increase to a
+// field of the rows.
 type counter struct {
 	name string
 	by   []string
@@ -56,7 +56,7 @@ var boards = []counter{
 	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
-// amounts lists the counters of owners, without the prefix of their names.
+// amounts lists the counters of pods and units, without the prefix of their names, such as gpuledger_allocation_.
 var amounts = []struct {
 	name string
 	kind kind

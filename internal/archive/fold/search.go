@@ -128,7 +128,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that contradict each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether the step is possible at any speed.
+// continues reports whether a step is possible if the rate is not limited.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

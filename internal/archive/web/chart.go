@@ -218,7 +218,6 @@ func dayOf(at time.Time, zone *time.Location) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// class returns the CSS class of the n-th colour.
 func class(n int) string {
 	if n > 5 {
 		return "owner-others"

@@ -12,7 +12,6 @@ import (
 
 // Config contains the values of the flags for the pages.
 type Config struct {
-	// Pages serves the pages.
 	Pages bool
 	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string

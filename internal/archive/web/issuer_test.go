@@ -70,7 +70,6 @@ func (i *issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	}}})
 }
 
-// authorize sends the user back to the client with a code.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query, login := r.URL.Query(), ""
 	if cookie, err := r.Cookie("login"); err == nil {

@@ -33,7 +33,6 @@ var site = template.Must(template.New("site").Funcs(template.FuncMap{
 	"dict":      func(root string, s section) any { return rooted{root, s} },
 }).Parse(siteHTML))
 
-// rooted is a section with the path of the site.
 type rooted struct {
 	Root    string
 	Section section

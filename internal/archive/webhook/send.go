@@ -120,7 +120,7 @@ func check(host string, response *http.Response, body []byte) error {
 	return permanent.If(permanent.Status(status), err)
 }
 
-// retryAfter parses a header: how long to wait, in seconds or as a date. It returns 0 if the header is invalid.
+// retryAfter parses the header Retry-After: seconds or a date. It returns 0 if the header is invalid.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second

@@ -81,8 +81,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled omits an hour in which a board is missing from the history. There is an event only if the board is missing
-// for a second hour.
+// unfiled removes an hour from the history while a board is missing. There is an event only if the board is also
+// missing in a second hour.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true

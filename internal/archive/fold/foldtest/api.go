@@ -85,7 +85,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": evaluate(time.UnixMilli(int64(seconds * 1000)))}})
 }
 
-// parsed returns a function that evaluates a query at a time. It returns nil if the query is not supported.
+// parsed returns a function that evaluates a query at a time, or nil if the query is not supported.
 func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind string) {
 	if sum := parseSum(text); sum != nil {
 		return func(at time.Time) []result { return a.sums(sum, at) }, "vector"
@@ -237,7 +237,7 @@ func afterTimes(text string) (string, bool) {
 	return last, true
 }
 
-// parsed parses a query. It returns nil if the query is not supported.
+// parsed returns nil if the query is not supported.
 func parsed(text string) *query {
 	text, times := afterTimes(text)
 	m := form.FindStringSubmatch(text)

@@ -323,8 +323,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. It does not return less than a small value, because that could be
-// the start of a new counter.
+// wrong returns a value that the counter cannot have. If the value is small, it does not return a smaller value,
+// because that could be the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6
 	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}

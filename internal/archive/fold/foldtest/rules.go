@@ -68,7 +68,6 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 // sumForm matches a query for the sum of a rule's values: at one time, or over all hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?((?:last|count)_over_time\(.*?\[\w+\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
-// sum is a parsed sum.
 type sum struct {
 	by     []string
 	window time.Duration // time over which the hours are added up; 0 for the values at one time
