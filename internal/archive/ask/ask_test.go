@@ -208,7 +208,6 @@ TOTAL  0.000     1.00            2.00       2.00
 	r.prints(0, want)
 }
 
-// TestUnits checks a Slurm job that shares a board with a pod.
 func TestUnits(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
@@ -244,7 +243,6 @@ TOTAL           1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 		has(0, `"{""manager"":""slurm"",""team"":""physics"",""unit"":""4711"",""user"":""alice""}"`, ",slurm/4711,slurm/4711,")
 }
 
-// TestIdle checks the energy and the cost of GPUs that are allocated but do no work.
 func TestIdle(t *testing.T) {
 	r := run(t, "idle", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+file(t, prices))
 	want := `NAMESPACE  IDLE KWH  OF ITS ENERGY  IDLE GPU HOURS  GPU HOURS  COST EUR

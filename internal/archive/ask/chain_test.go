@@ -32,7 +32,6 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 	return folder, keys
 }
 
-// TestVerifyChain checks chains that are complete, changed or truncated.
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}

@@ -269,8 +269,7 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 	return a, nil
 }
 
-// write writes an answer in the format that the flags set. CSV cannot contain notices, so they are written to standard
-// error.
+// CSV cannot contain notices, so they are written to standard error.
 func (o *options) write(t Terminal, r *Reply) error {
 	r.Style.Colour = t.Colour
 	if r.Pages != nil {

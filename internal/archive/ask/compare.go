@@ -74,7 +74,7 @@ type linePair struct{ now, before *line }
 
 func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
 
-// in returns nil if the line is missing.
+// The result is nil if there is no line.
 func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil

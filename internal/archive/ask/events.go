@@ -49,9 +49,9 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns the UUIDs of GPUs that may have events: GPUs that were in several places, that shared a place with
-// another GPU, or that were missing in an hour with data of their cluster. It also returns the first hour of each
-// cluster.
+// changed returns the UUIDs of GPUs that may have events: GPUs that were in several places, that were in the same place
+// as another GPU at any time, or that were missing in an hour with data of their cluster. It also returns the first
+// hour of each cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {

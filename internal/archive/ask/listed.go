@@ -35,7 +35,6 @@ func (q *question) listed(names []named, all []*Stay, until time.Time) (boards [
 	return boards
 }
 
-// unlisted returns the row for an unknown name.
 func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// answer runs a command about the boards of a random history, and returns the given columns.
 func answer(t *testing.T, source string, from int, columns []string, question ...string) (rows []string) {
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }

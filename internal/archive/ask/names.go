@@ -166,7 +166,6 @@ func boardsByName(boards []books.Board) map[string][]books.Board {
 	return all
 }
 
-// maxUnknown is the maximum number of unknown names in notices.
 const maxUnknown = 10
 
 // set sets the boards that have the name, and returns a notice if the name is ambiguous.

@@ -245,7 +245,6 @@ func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, er
 	return all, nil
 }
 
-// maxDifferences is the maximum number of differences in the answer.
 const maxDifferences = 20
 
 func (q *question) prove(ctx context.Context) (print.Answer, error) {

@@ -24,7 +24,6 @@ type question struct {
 	failed bool
 }
 
-// maxRefused is the maximum number of refused boards in notices.
 const maxRefused = 5
 
 // refused returns notices about hours with impossible samples in a store. Statements omit the energy and money of these

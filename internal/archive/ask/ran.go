@@ -122,7 +122,6 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	return of, nil
 }
 
-// use describes how one pod or unit used a GPU, from its first hour to its last hour.
 type use struct {
 	table.Charge
 	first, last time.Time

@@ -176,7 +176,7 @@ func (o *options) verifyDocument(t Terminal) error {
 	return err
 }
 
-// page returns a verified statement as text. It escapes strings from the document.
+// page escapes strings from the document.
 func (s signedStatement) page(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The signature is valid (key %s).\n", key)

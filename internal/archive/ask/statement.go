@@ -304,7 +304,6 @@ func (q *question) costColumn(name string, cost func(*line) float64) column[*lin
 	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}
 }
 
-// completeColumn returns a column that shows whether the statement is complete.
 func completeColumn[R any](complete bool) column[R] {
 	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
 }

@@ -207,7 +207,6 @@ func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	return notices
 }
 
-// maxOvercharged is the maximum number of overcharged hours in notices.
 const maxOvercharged = 5
 
 func (c *check) overcharged() (notices []string) {
@@ -245,7 +244,6 @@ func (c *check) wrong() (wrong int64) {
 	return wrong
 }
 
-// maxPods is the maximum number of unknown pods in notices.
 const maxPods = 20
 
 func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
@@ -260,7 +258,6 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
 	})
 }
 
-// maxUncounted is the maximum number of boards with uncounted energy in notices.
 const maxUncounted = 3
 
 // uncounted adds up the bounds of uncounted energy, and lists the boards with the highest bounds. Uncounted energy does
@@ -279,7 +276,6 @@ func uncounted(boards []books.Uncounted, checks map[string]*check) []string {
 	})
 }
 
-// maxRanges is the maximum number of ranges in a text.
 const maxRanges = 5
 
 func missingHours(of books.Query, hours map[time.Time]int64) string {

@@ -186,7 +186,7 @@ type dayDifferences struct {
 	sums        map[ClusterDay][]int64
 }
 
-// add adds amounts, multiplied by factor, to the day that contains the time at. It ignores times outside the period.
+// add adds sums, multiplied by factor, to the day that contains the time at. It ignores times outside the period.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return

@@ -147,7 +147,6 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestOvercharged checks that an hour is rejected if pods are charged more than the board used.
 func TestOvercharged(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	s.board(59, 100, -600, "a")

@@ -111,7 +111,6 @@ func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	}
 }
 
-// description is a series that describes a unit, with the time of its last sample.
 type description struct {
 	labels map[string]string
 	last   int64

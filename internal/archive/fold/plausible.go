@@ -67,8 +67,9 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them. within is sum
-	// without the increase since an opening value. If based is set, first is from before the hour.
+	// first and last are the first and the last plausible point. sum is the increase between them. within is the
+	// increase between samples, without the increase before the first sample. If based is set, first is from before the
+	// hour.
 	first, last point
 	sum, within int64
 	based       bool

@@ -75,7 +75,6 @@ func (t tableOf) time(row []any, name string) time.Time {
 	return at
 }
 
-// maxBars is the maximum number of groups in a chart.
 const maxBars = 25
 
 // bars returns bars for the groups with the largest values, and for energy that belongs to no group.

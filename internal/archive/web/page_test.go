@@ -85,7 +85,6 @@ func TestPolicy(t *testing.T) {
 	get(t, h, "/style.css").has(http.StatusOK, "prefers-color-scheme: dark")
 }
 
-// TestSearch checks which page the search opens for each kind of name.
 func TestSearch(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for name, want := range map[string]string{

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// page shows the answer of a command.
 type page struct {
 	path, command, title, about string
 	named                       bool // the path ends with the name of a board, node or chassis

@@ -166,7 +166,6 @@ var formats = map[string]struct{ contentType, suffix string }{
 	"text": {"text/plain; charset=utf-8", ".txt"}, "html": {"text/html; charset=utf-8", ".html"},
 }
 
-// download answers a question in an output format of the command.
 func (s *Site) download(v *visit, r ask.Request, output string) error {
 	format, ok := formats[output]
 	if !ok {

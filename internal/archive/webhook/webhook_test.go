@@ -200,7 +200,6 @@ func repeat(n int, step func(w http.ResponseWriter)) (script []func(w http.Respo
 	return script
 }
 
-// TestRetries checks when the sink sends a batch again, the waits between attempts, and the errors.
 func TestRetries(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	always := func() error { return nil }

@@ -136,7 +136,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// of records an event of all boards on a node.
+// The event is about all given boards of a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -189,7 +189,7 @@ func (p *Places) away(b *drawnBoard, minute int) {
 	b.spans[len(b.spans)-1].end = minute
 }
 
-// scrape creates the rows of all hours. Every node is scraped once per minute, unless it is silent.
+// scrape creates the rows of all hours. Every node is scraped once per minute, except in the periods in silent.
 func (p *Places) scrape() {
 	const minutes = PlacesHours * 60
 	for _, b := range p.boards {
