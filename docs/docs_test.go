@@ -152,7 +152,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestIndex checks that the README's index has a row for each kind of reader, and that the README links every page of this folder.
+// TestIndex checks that the README's index has a row for each kind of reader, and that the README links every page of
+// this folder.
 func TestIndex(t *testing.T) {
 	text := read(t, "../README.md")
 	for _, reader := range []string{

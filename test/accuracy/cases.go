@@ -107,7 +107,6 @@ func notebooks(n int) Case {
 	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
 }
 
-// In this case, a pod runs its own MPS server and clients, beside a pod without an MPS server.
 func ownMPS() Case {
 	c := sliced("a pod with its own MPS server beside a pod without one",
 		pod("mps", 420, simnode.Constant(40)),
@@ -121,7 +120,6 @@ func ownMPS() Case {
 	return c
 }
 
-// In this case, one pod holds the GPU without a process, beside a pod with a context.
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
@@ -200,7 +198,6 @@ func instinct() []simnode.GPU {
 // Sampled reports whether the driver takes samples of processes. It takes none in MIG mode and on AMD GPUs.
 func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
-// In this case, one pod works occasionally for less than a tick, and another pod always works.
 func bursts(name string, accounting bool) Case {
 	c := sliced(name,
 		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
@@ -209,7 +206,6 @@ func bursts(name string, accounting bool) Case {
 	return c
 }
 
-// In this case, the GPU is idle at first. Later, jobs start and stop on it.
 func churning() Case {
 	c := sliced("jobs that start and stop, beside a steady job",
 		pod("steady", 450, simnode.Constant(40)),
@@ -245,7 +241,6 @@ func restarted(length time.Duration) Case {
 	return c
 }
 
-// In this case, processes often start and end between two ticks.
 func fleeting() Case {
 	return sliced("jobs shorter than a tick, beside a steady job",
 		pod("steady", 450, simnode.Constant(60)),

@@ -2,8 +2,8 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A ledger computes charges as differences of successive records. It reads the final energy of each account before the
-// exporter removes the account.
+// A ledger computes charges as differences between two reads of the GPU's accounts. It reads the final energy of each
+// account before the exporter removes the account.
 type ledger struct{ last charges }
 
 func (l *ledger) read(b *gpu.Book) charges {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Result is the result of a case up to the last settled time.
+// A Result contains the true and the charged energies of a case, up to the last interval that the ledger charged.
 type Result struct {
 	Case
 	// Energy is the true energy of the GPU. Booked is the energy that the ledger counted for the GPU. Accounts is the

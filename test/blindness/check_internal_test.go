@@ -25,7 +25,7 @@ func testPlay() *Play {
 	return p
 }
 
-// honest returns a page without errors that contains everything up to its time.
+// honest returns a page without errors and without delay.
 func (p *Play) honest(at time.Duration) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: map[string]time.Time{testGPU: p.Began.Add(at)}}
 	t := truth{Play: p}

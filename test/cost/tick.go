@@ -42,7 +42,6 @@ func newWorld(s size) *world {
 	return w
 }
 
-// Read implements [sampler.Source].
 func (w *world) Read(context.Context) (gpu.Report, error) {
 	r := gpu.Report{Drivers: w.snapshot.Drivers}
 	for i := range w.snapshot.GPUs {
@@ -62,22 +61,16 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	return r, nil
 }
 
-// Process implements [sampler.Owners].
 func (w *world) Process(pid uint32) (gpu.Process, bool) { p, ok := w.processes[pid]; return p, ok }
 
-// Owner implements [sampler.Owners].
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.processes[id.PID].Owner }
 
-// Allocations implements [sampler.Mapper].
 func (w *world) Allocations() gpu.Allocations { return w.allocations }
 
-// SeesHost implements [sampler.Mapper].
 func (w *world) SeesHost() bool { return true }
 
-// Units implements [sampler.Mapper].
 func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
 
-// Used implements [sampler.Mapper].
 func (w *world) Used([]gpu.Device, map[gpu.Owner][]string) {}
 
 const ticks = 1000

@@ -146,7 +146,7 @@ func (d *demo) questions(t *testing.T) {
 	month := time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 	names := strings.NewReplacer(
 		"SERIAL", serial, "namespace/pod", "serving/infer-0", "kind/name", "Deployment/infer", "2026-10", month.Format("2006-01"),
-		"statement --compare", "statement --compare --from="+now.AddDate(0, 0, -7).Format(time.DateOnly), // the books begin with the previous month
+		"statement --compare", "statement --compare --from="+now.AddDate(0, 0, -7).Format(time.DateOnly), // the data begins with the previous month
 	)
 	bin, err := filepath.Abs(filepath.Join(d.programs.Bin, "gpuledger-archive"))
 	if err != nil {

@@ -102,7 +102,7 @@ func (m *meter) count(metric string, amount float64) {
 	m.values[metric].amount += amount
 }
 
-// An eighth of the energy is idle, a quarter is measured, and half of the seconds are active.
+// An eighth of the energy is idle, a quarter is exclusive, and half of the seconds are active.
 func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationEnergy), joules)
 	m.count(p.metric(AllocationIdle), joules/8)
@@ -125,7 +125,7 @@ const (
 	scrape    = time.Minute
 )
 
-// Only the energy in the span counted is part of the truth.
+// simulate adds only the energy in the span counted to the truth.
 func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	f.meters = make(map[account]*meter)
 	f.Truth.Namespaces = make(map[string]float64)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MoveHours is the length of a history with moves.
+// MoveHours is the length of a history with moves, in hours.
 const MoveHours = 30
 
 // Moves contains the placements and the events of boards.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RandomHours is the length of a random fleet's history.
+// RandomHours is the length of a random fleet's history, in hours.
 const RandomHours = 6
 
 // RandomFleet returns a fleet with random events. If cluster is set, the series have it as a label.

@@ -197,7 +197,7 @@ func (r *reader) named(s sample) *gpu.Process {
 
 func (r *reader) reading() gpu.Millijoules { return gpu.Millijoules(math.Round(r.counter)) }
 
-// keep records the truth of the last ten seconds. The ledger settles its sums within this time.
+// keep stores only the last ten seconds, because the ledger charges an interval at most ten seconds late.
 func (r *reader) keep(at gpu.Instant) {
 	m := mark{at: at.Boot, energy: r.energy, counter: r.reading(), tallies: r.tallies()}
 	if r.first.at == 0 {

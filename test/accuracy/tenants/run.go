@@ -66,7 +66,7 @@ func (r *Result) Share(name string) Share {
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// Run runs a world and returns the result of each GPU.
+// Run simulates a world and returns a result for each GPU.
 func Run(w World) ([]Result, error) {
 	readers := make([]*reader, len(w.GPUs))
 	for i := range w.GPUs {
@@ -102,7 +102,8 @@ func Run(w World) ([]Result, error) {
 // unresolved is never needed, because all owners are known from the start.
 func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerUnmapped} }
 
-// result compares the charges with the truth, from the ledger's first reading to the last settled time.
+// result compares the charges with the truth, from the ledger's first reading to the end of the last interval that it
+// charged.
 func (r *reader) result(b *ledger.BookState, start int64) (Result, error) {
 	from, to := r.first, mark{}
 	for _, m := range r.marks {

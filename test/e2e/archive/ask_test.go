@@ -145,7 +145,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		l.Add(at, value, metric, slices.Concat(common, labels)...)
 		if l.twice && minute%10 != 9 {
 			later := at
-			if metric != "gpuledger_placement_info" { // a question reads the last scrape of this metric, so both jobs must agree on its time
+			if metric != "gpuledger_placement_info" { // a command reads the time of the last scrape of this metric, so both jobs must agree on it
 				later = at.Add(3 * time.Second)
 			}
 			l.Add(later, value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
@@ -183,7 +183,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		charge("gpuledger_allocation_", p.name, p.share, "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name)
 	}
 	if runsJob(board, minute) {
-		if !runsJob(board, minute-1) { // the account of the job's last run has retired
+		if !runsJob(board, minute-1) { // the exporter has removed the counters of the job's last run
 			maps.DeleteFunc(l.counters, func(series string, _ float64) bool { return strings.HasPrefix(series, key+" gpuledger_unit_") })
 			delete(l.created, key+" job")
 		}
@@ -282,7 +282,7 @@ func TestAsk(t *testing.T) {
 				continue
 			}
 			if strings.HasPrefix(question, "where") && strings.Contains(question, "--at=") {
-				for _, row := range a.Rows { // an archive does not contain the scrapes of an hour
+				for _, row := range a.Rows { // the archive does not contain the time of a scrape
 					delete(row, "last_seen")
 				}
 			}

@@ -37,7 +37,7 @@ type books struct {
 	program *program.Program
 	name    string
 	began   time.Time     // time at which the scrapes began, on the real clock
-	moved   time.Duration // difference between the clock of the record and the real clock; 0 for an accelerated clock
+	moved   time.Duration // difference between the timestamps and the real clock; 0 for accelerated timestamps
 	record  *foldtest.Store
 	// latest contains the counters at the last scrape since boot. filed contains the sums of the counters of earlier
 	// boots. The key is metric and account.
@@ -92,7 +92,7 @@ func (b *books) scrape() {
 			b.record.Add(b.at(now), value, metric, pairs...)
 			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"] + labels["unit"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
 				n := int64(math.Round(value * 1000))
-				if n < b.latest[account] { // the account of a unit was retired, and the unit has returned
+				if n < b.latest[account] { // the unit has returned after the exporter removed its counters
 					b.filed[account] += b.latest[account]
 				}
 				b.latest[account] = n

@@ -396,7 +396,7 @@ func testConcurrent(t *testing.T, kind databases, server *server) {
 	failed := concurrently(t, kind, url, func(n int, sink closer) error {
 		for i := range 30 {
 			h := sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i))
-			h.Cluster = strconv.Itoa(n % 2) // two programs file each cluster
+			h.Cluster = strconv.Itoa(n % 2) // two programs write each cluster
 			if err := sink.Replace(t.Context(), sinktest.Complete(h)); err != nil {
 				return err
 			}

@@ -176,7 +176,7 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 	check(t, err)
 	if known != (table.Filed{}) {
 		check(t, sink.Close())
-		return // books from an earlier run
+		return // an earlier run has written the archive
 	}
 	for n := range 24 {
 		h := fleetHour(*pagesGPUs, n)

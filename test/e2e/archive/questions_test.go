@@ -35,7 +35,7 @@ var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 //     board 102 is in another machine.
 //   - Node gpu-2 is down in hours 30 and 31.
 //   - The JobSet train of team vision uses a GPU of each node from 8:03 to 17:42. The Deployment chat of team search
-//     always holds a GPU; its rows are from an earlier version of the program, so they do not contain such times.
+//     always holds a GPU; its rows are from an earlier version of the program, so they do not contain the times of use.
 func example(n int) *table.Hour {
 	h := &table.Hour{Cluster: "example", Start: november.Add(time.Duration(n) * time.Hour)}
 	place := func(node, slot, address, board string) {

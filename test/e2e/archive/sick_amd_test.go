@@ -51,8 +51,8 @@ func TestReportOfAMD(t *testing.T) {
 	server, folder := p.serve(noon), filepath.Join(t.TempDir(), "archive")
 	succeed(t, "once", "--log.format=json", "--folder="+folder, "--folder.format=csv", "--store.url="+server,
 		"--from="+noon.Add(-time.Hour).Format(time.RFC3339), "--until="+noon.Add(time.Hour).Format(time.RFC3339))
-	// Heat limits the clocks for half of twelve minutes, which is a tenth of an hour. The last error occurs after the
-	// last reading of the driver.
+	// Heat limits the clocks for half of twelve minutes, which is a tenth of an hour. The last error occurs at the time
+	// of the last reading, so this reading does not include it.
 	want := "| UNCORRECTABLE | CORRECTABLE | RETIRED PAGES | REPLAYS | HOT HOURS |\n|---|---|---|---|---|\n| 4 | 179 | 8 | 0 | 0.10 |"
 	for _, books := range []string{"--books=" + folder, "--store.url=" + server} {
 		a := ask(t, "report", board.Serial, "--to=2026-03-01T13:00", books)

@@ -23,8 +23,6 @@ var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables; a
 
 const maxAnswer = 2 * time.Second
 
-// historyFrom and historyUntil limit the history in TestTables.
-//
 //go:embed testdata/charges.sql
 var manyCharges string
 

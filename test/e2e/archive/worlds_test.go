@@ -28,7 +28,7 @@ type subject struct {
 	accept    bool     // set if missing samples must be accepted
 	refused   bool     // set if the archive refuses an hour
 	serials   []string // serial numbers of boards
-	late      []string // serial numbers that become known late; the queries find only the later places of these boards
+	late      []string // serial numbers that become known late; the queries find only the later nodes and slots of these boards
 	questions []string
 }
 

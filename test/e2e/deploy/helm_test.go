@@ -27,7 +27,7 @@ const (
 	chartSource = "../../../charts/gpuledger/"
 )
 
-// published matches the chart's address in its README, which does not exist before the first release.
+// published matches the chart's address in its README. The chart is not at this address before the first release.
 var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --version \S+`)
 
 // TestHelmReadme runs the commands in the chart's README, from installation to removal. A local path replaces the

@@ -114,7 +114,7 @@ func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	if volume := tokenOf(pod, c); volume != "" {
 		t.Errorf("the volume %s mounts a token in the container", volume)
 	}
-	// A token would be mounted at this path.
+	// An empty volume covers the path of the service account's token.
 	empty := slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool {
 		return m.Name == "gpuledger-no-token" && m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" && m.ReadOnly
 	})

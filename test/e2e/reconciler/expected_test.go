@@ -12,7 +12,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpected checks that the page lists a node that should have an exporter, for each source of this information.
+// TestExpected checks each source from which the reconciler derives that a node should have an exporter.
 func TestExpected(t *testing.T) {
 	servesClaims(t)
 	n := newNode(t, "a", "1")

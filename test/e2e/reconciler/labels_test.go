@@ -211,8 +211,8 @@ func TestTwoReadings(t *testing.T) {
 	n.awaitLabels(serials("2"))
 }
 
-// TestChangeBudget checks that wrong values of a new driver do not change the labels of a whole fleet at once, and that
-// the metrics show the delay.
+// TestChangeBudget checks that a driver that reports other serial numbers does not change the labels of a whole fleet
+// at once, and that the metrics show the delay.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node

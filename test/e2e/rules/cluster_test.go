@@ -39,7 +39,7 @@ var (
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")
-	clusters := false // the name of the current alert
+	clusters := false // set if the preceding series or labels contain the label
 	for i, line := range lines {
 		if strings.Contains(line, "cluster:") || strings.Contains(line, "cluster=") && input.MatchString(line) {
 			clusters = true

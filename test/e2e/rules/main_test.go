@@ -74,7 +74,7 @@ type world struct {
 	evaluate  time.Duration // interval at which promtool evaluates the rules
 	phase     time.Duration // time of the first evaluation, since the beginning of the history
 	rules     []string      // rule files with results that the server contains
-	record    bool          // queries of the roll-up are evaluated on the record as well
+	record    bool          // queries that read the hourly rule are also evaluated on the metric that the rule reads
 	questions []question
 }
 

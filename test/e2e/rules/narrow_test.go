@@ -33,7 +33,6 @@ type alertTest struct {
 	Fires []map[string]map[string]string `yaml:"exp_alerts"`
 }
 
-// A rule with a name is an alert. A recording rule has no name.
 type rulesFile struct {
 	Groups []struct {
 		Name     string           `yaml:"name"`

@@ -230,7 +230,7 @@ func TestSlurm(t *testing.T) {
 const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [
 	{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}}]}`
 
-// The file system of this container is a folder with one program.
+// TestPodman runs a container whose file system is a folder with one program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")
