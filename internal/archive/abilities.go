@@ -20,8 +20,7 @@ type corrector interface {
 }
 
 type reader interface {
-	// Nodes returns the nodes with GPUs in the last filed hour of a cluster. Only hours that begin at or after from,
-	// and before until, are considered.
+	// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins in [from, until).
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 

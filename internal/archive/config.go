@@ -65,8 +65,8 @@ type Config struct {
 	// Progress shows the progress of a long back-fill, or hides it if the text is empty. Nil means that no progress is
 	// shown.
 	Progress func(text string)
-	// Prune is set by the command "prune", which deletes the hours before Before. In a DryRun the command only prints
-	// these hours.
+	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, the command only
+	// prints these hours.
 	Prune  bool
 	Before moment
 	DryRun bool

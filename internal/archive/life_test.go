@@ -27,7 +27,6 @@ type machine struct {
 	cordoned    bool     // the machine is cordoned all the time, but not drained or turned off
 }
 
-// life is the history of a cluster.
 type life struct {
 	machines []machine
 	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler

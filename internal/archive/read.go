@@ -20,7 +20,8 @@ const (
 	maxSequences = 4
 )
 
-// sequence reads consecutive hours of one cluster, so that each hour starts with the closing values of the hour before.
+// sequence reads consecutive hours of one cluster, so that each hour starts with the counter values at the end of the
+// hour before.
 type sequence struct {
 	cluster  string
 	next     time.Time
@@ -139,7 +140,7 @@ func (s *sequence) kept() (bytes int) {
 }
 
 // sequence removes and returns the sequence whose next hour is the given one, or returns a new sequence. The caller
-// puts it back only when the hour is complete, because the closing values of a refused hour may be incomplete.
+// puts it back only when the hour is complete, because the last counter values of a refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {

@@ -15,7 +15,6 @@ const (
 	grid = 5 * 60_000
 )
 
-// spacing contains the distances between the samples of a node.
 type spacing struct {
 	samples, onGrid int      // samples in all series, and samples at the end of a window
 	most            []int64  // times of the samples in the series with the most samples

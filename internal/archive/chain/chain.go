@@ -66,7 +66,7 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 
 // Archive reads the rows of one cluster.
 type Archive interface {
-	// Rows returns the rows of a table from from, and before until. Zero times mean no limit.
+	// Rows returns the rows of a table in [from, until). Zero times mean no limit.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 

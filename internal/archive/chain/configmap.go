@@ -45,7 +45,6 @@ const (
 
 var errConflict = errors.New("another writer updated the ConfigMap")
 
-// configMap is a Kubernetes ConfigMap that contains checkpoints.
 type configMap struct {
 	namespace, name string
 	server          *url.URL               // nil means the API server of the pod

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// Checkpoints are published to a place.
+// place is a file, a ConfigMap or a server to which checkpoints are published.
 type place interface {
 	publish(ctx context.Context, c Checkpoint) error
 	published(ctx context.Context) ([]Checkpoint, error)

@@ -17,7 +17,7 @@ type Source interface {
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster, sorted by sequence number.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a cluster in a table from from, and before until.
+	// Between returns the rows of a cluster in a table in [from, until).
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 

@@ -85,7 +85,7 @@ func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns the rows from from, and before until. A zero time means no limit.
+// between returns the rows in [from, until). A zero time means no limit.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)
 	if !from.IsZero() {

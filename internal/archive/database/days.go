@@ -26,7 +26,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the sums of a cluster for the days from from, and before until.
+// sumDays replaces the sums of a cluster for the days in [from, until).
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))

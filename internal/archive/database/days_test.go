@@ -78,7 +78,6 @@ func TestRepair(t *testing.T) {
 }
 
 // The row of an hour in the manifest is deleted, and the hour is filed again. Its energy must be counted once.
-// again.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)

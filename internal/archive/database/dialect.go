@@ -59,7 +59,7 @@ type Dialect struct {
 	prelude string
 	// statements splits a script into parts that the driver can execute.
 	statements func(script string) []string
-	// print completes a script for an administrator, with partitions for the months from from, and before until.
+	// print completes a script for an administrator, with partitions for the months in [from, until).
 	print func(script string, from, until time.Time) string
 	// tables names the tables in an error about missing rights. command prints the script for an administrator.
 	tables, command string

@@ -50,7 +50,7 @@ const addMissing = "add column if not exists "
 
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add translates an addition. A table may need several statements.
+// add translates a statement that matches addition. A table may need several statements.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder
@@ -107,7 +107,7 @@ func (d *Dialect) script(migrations []Migration) string {
 }
 
 // Schema returns a script that creates or updates the tables. If the dialect has partitions, the script creates them
-// for the months from from, and before until. The script can be run repeatedly.
+// for the months in [from, until). The script can be run repeatedly.
 func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	migrations, err := d.Migrations()
 	if err != nil {

@@ -205,7 +205,6 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows with insert statements, not with a copy.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"

@@ -109,7 +109,6 @@ func (o *outlet) next() *batch {
 	return o.queue[0]
 }
 
-// age returns the time since the first waiting batch arrived.
 func (o *outlet) age() time.Duration {
 	if b := o.next(); b != nil {
 		return time.Since(b.arrived)
@@ -136,7 +135,6 @@ func (o *outlet) resize(by int) {
 	o.counts.queue.Set(float64(o.size))
 }
 
-// run files waiting batches until the context ends.
 func (o *outlet) run(ctx context.Context) {
 	for {
 		select {

@@ -19,8 +19,7 @@ const (
 	maxLine = 1 << 20
 )
 
-// In a file for newReader, fields are separated by commas, or by semicolons if the header contains a semicolon and no
-// comma.
+// newReader separates fields by commas, or by semicolons if the header contains a semicolon and no comma.
 func newReader(r io.Reader) *csv.Reader {
 	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {

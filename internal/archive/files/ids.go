@@ -32,8 +32,8 @@ type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // maximum number of ids
 	parts int // number of full files
-	// end is the end of the complete rows in the last file, where new rows are added. It is -1 before the file is read,
-	// and 0 if there is no file.
+	// end is the offset after the last complete row in the last file. It is -1 before the file is read, and 0 if there
+	// is no file.
 	end int64
 
 	used int // value of index.uses at the last use

@@ -53,7 +53,6 @@ func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.Clus
 	return found, nil
 }
 
-// pruning deletes one month of one cluster.
 type pruning struct {
 	*Sink
 	cluster string
@@ -214,7 +213,6 @@ func (s *filedSums) hours() (hours []time.Time) {
 	return hours
 }
 
-// mark sets the state of the filed hours of a day to pruned.
 func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
 	f := dayFile(as, table.Hours, p.cluster, day)
 	_, err := p.rewrite(ctx, f, func(rows [][]any) ([][]any, error) {

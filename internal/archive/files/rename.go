@@ -107,7 +107,6 @@ func (r *renaming) check(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// day renames one day, and returns the number of hours.
 func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error) {
 	r.moves = make(map[int64]chain.Move)
 	for _, as := range formats {
@@ -185,7 +184,6 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	return len(filed), err
 }
 
-// put replaces the rows of the filed hours in a file of the new name.
 func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	_, err := r.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		if len(rows) == 0 {

@@ -20,8 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// Two boards in boards get a record. The board on node a has two GPUs. The node of the other board has no machine name.
-// Two more GPUs get no record: one was never scraped, and the other has no serial number.
+// Two boards in the result get a record: the board on node a has two GPUs, and the node of the other board has no
+// machine name. Two more GPUs get no record: one was never scraped, and the other has no serial number.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]

@@ -20,7 +20,7 @@ import (
 type Kind struct {
 	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag sets a sink of this kind. The other flags with its prefix are parameters in URLs.
+	// Flag is the flag that sets a sink of this kind. The other flags with its prefix are parameters in URLs.
 	Flag string
 	// Schemes contains the URL schemes of this kind, the most common first.
 	Schemes []string

@@ -42,7 +42,6 @@ func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, acco
 	return nil
 }
 
-// identities returns the label that identifies the accounts of a metric, and its values.
 func identities(accounts []fold.Account) (label string, values []string) {
 	label = "UUID"
 	for _, a := range accounts {

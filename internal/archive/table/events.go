@@ -61,8 +61,8 @@ type Event struct {
 }
 
 const (
-	// maxMonths limits the age of an event, in months. maxAhead limits the difference to a time after the receiver's
-	// clock.
+	// maxMonths limits the age of an event, in months. maxAhead limits the time by which an event may be ahead of the
+	// receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
 	// maxNewMonths limits the months in a request, in addition to the current and the previous month. Each month may

@@ -27,7 +27,7 @@ func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	})
 }
 
-// Deleted contains the extent of the pruned rows of one cluster in one table.
+// Deleted contains the number and the period of the pruned rows of one cluster in one table.
 type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // number of rows in a database

@@ -73,7 +73,7 @@ func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 // Data contains the tables whose rows are replaced when an hour is filed again.
 var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
-// All contains all tables of the archive.
+// All contains all tables of the archive except [Chain] and [Summaries].
 var All = append(slices.Concat(Data, Appended), Corrections, Hours, MonthlyCharges)
 
 // Names returns the names of the columns.

@@ -83,7 +83,7 @@ type account struct {
 	part string
 }
 
-// amounts counts from the start of the simulation.
+// amounts contains energy and time since the start of the simulation.
 type amounts struct {
 	energy, held int64 // mJ and ms
 	grows        bool  // the energy increased in the last row
