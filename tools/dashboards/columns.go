@@ -49,7 +49,6 @@ var xids = []dashboard.ValueMapping{
 	state("158", "158: fatal timeout", "red"),
 }
 
-// place returns the columns for the state, the place and the holder of a GPU.
 func place() []column {
 	return []column{
 		{field: "Value", title: "State", states: presence, width: 85},

@@ -16,10 +16,8 @@ import (
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
 type words struct {
-	title string
-	// about is the description.
-	about string
-	// noData is shown if there is no data.
+	title  string
+	about  string
 	noData string
 }
 

@@ -25,16 +25,16 @@ func unlessGone(gpus string) string {
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// The value of states is 1 for a present GPU, 0 for a lost GPU, -1 if the node is not scraped, and -2 if the node is
-// scraped without the GPU, because the board was removed. The labels identify the GPU.
+// states returns an expression with the labels that identify a GPU. Its value is 1 for a present GPU, 0 for a lost GPU,
+// -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board was removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders has one series for every selected GPU. The label holder contains the pod or unit that holds or uses the GPU,
-// or "several" or "free". It is "none" if the GPU is lost, and "unknown" if the node is not scraped.
+// holders returns one series for every selected GPU. The label holder contains the pod or unit that holds or uses the
+// GPU, or "several" or "free". It is "none" if the GPU is lost, and "unknown" if the node is not scraped.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
