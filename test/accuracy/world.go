@@ -12,8 +12,7 @@ const step = 100 * time.Millisecond
 // A world uses the model to compute two values for each owner: the true energy, and the charge by gpuledger's rule with
 // perfect samples.
 type world struct {
-	gpu simnode.GPU
-	// perSecond is the driver's number of samples per second.
+	gpu       simnode.GPU
 	perSecond float64
 	last      simnode.GPUTruth
 	// steps is the number of all steps. slack is the number of idle steps, which can be a fraction.

@@ -67,7 +67,6 @@ func Run(ctx context.Context, s Schedule, p Programs) (play *Play, err error) {
 	return play, err
 }
 
-// perform simulates the node and its outages until the end of the schedule.
 func (p *Play) perform(ctx context.Context, m *machine) error {
 	ticker := time.NewTicker(resolution)
 	defer ticker.Stop()

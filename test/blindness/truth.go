@@ -25,7 +25,6 @@ func (t *truth) energy(g int, in spans) int64 {
 	return int64(watts * 1000)
 }
 
-// hidden returns the spans in which any of the given kinds of data was hidden for a GPU.
 func (p *Play) hidden(what hides, g int) spans {
 	var out []span
 	for _, b := range p.blind {

@@ -13,7 +13,6 @@ type turn struct {
 	began *time.Duration
 }
 
-// turns returns the turns of all outages in chronological order.
 func (s *Schedule) turns() []turn {
 	var out []turn
 	for _, spell := range s.Spells {
@@ -24,7 +23,6 @@ func (s *Schedule) turns() []turn {
 	return out
 }
 
-// turn begins or ends an outage and records the actual time.
 func (p *Play) turn(m *machine, t turn) error {
 	kind := Kinds[t.Kind]
 	do := kind.begin

@@ -29,7 +29,6 @@ var sections = []struct {
 	{"memory", memory}, {"health", health}, {"healthtick", healthTick}, {"healthscrapes", healthScrapes}, {"pages", pages}, {"growth", growth}, {"ticks", ticksOf},
 }
 
-// writes reports whether the tables are written into a file.
 func writes(args []string) bool { return len(args) > 0 && !strings.HasPrefix(args[0], "only=") }
 
 func run(ctx context.Context, args []string) error {
@@ -109,7 +108,6 @@ func (r row) cells() []string {
 	}
 }
 
-// growth measures the cost per series on nodes of several sizes.
 func growth(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {

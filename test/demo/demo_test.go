@@ -268,7 +268,6 @@ var chance = map[string]bool{
 	"energy/Units that hold idle GPUs": true,
 }
 
-// dashboard contains the fields that the test reads.
 type dashboard struct {
 	Time   struct{ From, To string }
 	Panels []struct {

@@ -92,7 +92,6 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// start starts the nodes, a Prometheus that contains their past, and the archive.
 func (d *demo) start(ctx context.Context) (err error) {
 	for _, n := range world() {
 		d.nodes = append(d.nodes, n.Node)

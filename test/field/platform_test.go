@@ -96,7 +96,6 @@ func selectNode(t *testing.T, input string) string {
 	return ""
 }
 
-// isGPU reports whether the devices of a resource count as GPUs by default.
 func isGPU(_ *testing.T, resource string) string {
 	if regexp.MustCompile(podmapper.DefaultResources).MatchString(resource) {
 		return "GPU"

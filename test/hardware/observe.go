@@ -67,7 +67,6 @@ func (b *bench) observeHeld(ctx context.Context) (h held, err error) {
 	return h, err
 }
 
-// ticks returns the mean time between the exporter's readings of the GPU.
 func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) {
 	var times series
 	err := until(ctx, time.Now().Add(over), 100*time.Millisecond, func() error {

@@ -19,7 +19,6 @@ type gpu struct {
 	uuid, serial string
 }
 
-// labels adds the labels of the GPU and of its target.
 func (g *gpu) labels(of map[string]string) map[string]string {
 	all := maps.Clone(of)
 	maps.Copy(all, g.target)
@@ -27,7 +26,6 @@ func (g *gpu) labels(of map[string]string) map[string]string {
 	return all
 }
 
-// era adds the series of the GPU and of its owners.
 func (g *gpu) era(s span, held []hold) {
 	there, losses := s, [][2]int64{{s.from, 0}}
 	for _, f := range g.Faults {

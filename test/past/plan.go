@@ -91,7 +91,6 @@ type plan struct {
 	last    int // number of the last pod or unit
 }
 
-// newPlan reads the current owners of a node's GPUs.
 func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
 	p := &plan{Node: n, builder: b, random: rand.New(rand.NewPCG(seed, 1)), now: make(map[int][]owner), node: now.Node, units: now.NoKubelet, last: int(seed) * 1000}
 	if place := now.GPUs[0].Place; place != nil {

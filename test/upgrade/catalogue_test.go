@@ -78,7 +78,6 @@ func catalogue(t *testing.T, path string) map[string]family {
 	return families
 }
 
-// minus returns the elements of list that are not in other, each with the given prefix.
 func minus(sign string, list, other []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(other, s) {

@@ -50,7 +50,6 @@ func at(value any, path ...string) any {
 	return value
 }
 
-// rendered returns the objects in a YAML stream by kind, namespace and name.
 func rendered(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
 	all := make(map[string]map[string]any)

@@ -110,8 +110,7 @@ var (
 	// code matches code and link targets in Markdown.
 	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
 	imports = regexp.MustCompile(`(?m)^import .*$`)
-	// marks matches the comment mark at the beginning of a line.
-	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
+	marks   = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
 )
 
 // blank returns the same number of lines without text.

@@ -22,7 +22,6 @@ type buffers struct {
 	due         time.Duration // boot-clock time
 }
 
-// quietPower adds samples to the buffers and then evaluates them in the same way as the NVML source.
 func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample) gpu.Watts {
 	b := &r.buffers
 	for _, p := range powers {

@@ -110,7 +110,6 @@ func rows(t *testing.T, folder, table string) (all []map[string]string) {
 	return all
 }
 
-// sum returns the sum of a column for each combination of values in the columns named by.
 func sum(t *testing.T, rows []map[string]string, column string, by ...string) map[string]int64 {
 	t.Helper()
 	sums := make(map[string]int64)

@@ -83,7 +83,6 @@ func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
 	}
 }
 
-// history starts a Prometheus with the history of a fleet, and returns its URL and process id.
 func history(t *testing.T, group *program.Group) (string, int) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()

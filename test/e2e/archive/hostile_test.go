@@ -21,7 +21,6 @@ import (
 // of requests for an hour, so for some hours it receives only honest responses.
 const honestResponses = 64
 
-// hostileStore is a store that replaces some responses with hostile responses.
 type hostileStore struct {
 	honest    http.Handler
 	hostile   atomic.Bool

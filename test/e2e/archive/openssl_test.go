@@ -36,7 +36,6 @@ func keys(t *testing.T, dir string) {
 	openssl(t, dir, "pkey", "-in", "chain.pem", "-pubout", "-out", "public.pem")
 }
 
-// opensslVerifies checks with openssl that a signature of a message is valid for the key in public.pem.
 func opensslVerifies(t *testing.T, dir, message, signature string) {
 	t.Helper()
 	sig, err := base64.StdEncoding.DecodeString(signature)

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// dashboard contains the fields that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct {

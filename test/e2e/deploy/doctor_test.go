@@ -35,7 +35,6 @@ func diagnosis(t *testing.T, pod *core.Pod) string {
 	return report.String()
 }
 
-// applies reports whether the policy applies to a pod according to doctor's report.
 func applies(report string) bool {
 	report = strings.Join(strings.Fields(report), " ")
 	return strings.Contains(report, "created before the policy") || strings.Contains(report, "the policy applies")

@@ -37,7 +37,6 @@ var leftAlone = []string{
 	"nvidia-device-plugin/nvdp-nvidia-device-plugin-gpu-feature-discovery",
 }
 
-// variants contains values of the policy's parameters, without the image.
 var variants = map[string]map[string]string{
 	"default":    {"nodes": "*"},
 	"everything": {"nodes": "*", "webSecret": "web", "pullSecrets": "one, two\nplugin-registry", "selinuxType": "spc_t", "arguments": "--collector.gauges=false\n\n --log.level=debug\n"},

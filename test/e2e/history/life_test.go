@@ -94,7 +94,6 @@ func (l *life) boot(i int) {
 	l.legs[i] = append(l.legs[i], first)
 }
 
-// remember stores the last pages of a node's current boot.
 func (l *life) remember(i int) {
 	l.t.Helper()
 	newest := l.legs[i][len(l.legs[i])-1]
@@ -194,7 +193,6 @@ type observer struct {
 // series identifies a series by the labels that the tests use.
 type series struct{ Name, Node, Serial, Pod string }
 
-// watch runs an observer until the test ends.
 func watch(t *testing.T, nodes []fleet.Node) *observer {
 	w := &observer{highest: make(map[series]float64), newest: make(map[series]bool)}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -89,8 +89,6 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	return url
 }
 
-// evaluate evaluates rules over the history of a cluster, beginning at a given minute, and stores the results in its
-// Prometheus.
 func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "..", "dashboards", "rules", rules))

@@ -46,7 +46,6 @@ type mapper struct {
 	*owner.Chain
 }
 
-// newMapper uses the paths of production.
 func newMapper() mapper {
 	log := slog.New(slog.DiscardHandler)
 	m := podmapper.New(podmapper.Config{

@@ -26,7 +26,6 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// startNode starts containerd, the kubelet and a device plugin, without a cluster.
 func startNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
@@ -48,7 +47,6 @@ func (n *node) writeFile(name, text string) {
 // program returns the path of a program that the script run built.
 func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
 
-// run waits until all containers of the pod run.
 func (n *node) run(t *testing.T, p pod) []running {
 	t.Helper()
 	n.write(t, p)

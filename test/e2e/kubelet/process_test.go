@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// daemon is a program that writes its log to a file.
 type daemon struct {
 	cmd    *exec.Cmd
 	log    string

@@ -69,7 +69,6 @@ func pluginOf(t *testing.T, p pod) (running, bool) {
 	return all[i], true
 }
 
-// checkUntouched checks that the plugin's container and its processes are the same as before.
 func checkUntouched(t *testing.T, p pod, before running) {
 	t.Helper()
 	now, ok := pluginOf(t, p)

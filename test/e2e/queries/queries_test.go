@@ -79,7 +79,6 @@ func (l *life) record() *history {
 	return h
 }
 
-// running waits until the pages show the given number of pods as running.
 func (l *life) running(want int) (pages []exposition.Page) {
 	eventually(l.t, "the pods are shown running", func() error {
 		pages = l.pages("kube_pod_status_phase", map[string]string{"phase": "Running"}, 1)

@@ -38,7 +38,6 @@ func TestStatementsByRules(t *testing.T) {
 	t.Run("models", func(t *testing.T) { askModels(t, url, binary, args) })
 }
 
-// askQueries compares statements with the results of the documented queries, to the millijoule.
 func askQueries(t *testing.T, url, binary string, args []string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

@@ -77,7 +77,6 @@ func newServer(cluster size) *server {
 	return s
 }
 
-// other rejects requests for all other resources, and counts the writes among them.
 func (s *server) other(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		s.mu.Lock()
