@@ -15,7 +15,7 @@ type Config struct {
 	Pages bool
 	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string
-	// Readers is the path of a file with the data that each reader may see. Without this file, each reader sees
+	// Readers is the path of a file that selects the data for each reader. Without this file, each reader sees
 	// everything.
 	Readers string
 	// If Insecure is set, other machines can read the pages without credentials.

@@ -29,7 +29,7 @@ const oauthEnv = "GPULEDGER_E2E_OAUTH2_PROXY"
 // clientSecret is the secret that the proxy and the issuer share.
 const clientSecret = "the secret of the client"
 
-// groupScopes contains the data that each group may see. Only the proxy has the address 127.0.0.1. Other clients in a
+// groupScopes selects the data that each group may see. Only the proxy has the address 127.0.0.1. Other clients in a
 // test connect from 127.0.0.2.
 const groupScopes = `
 header: X-Forwarded-Groups

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// readers contains the data that each reader may see.
+// readers selects the data that each reader may see.
 type readers struct {
 	// Header is the header in which a proxy sends the authenticated user, or the user's groups separated by commas.
 	Header string `json:"header"`
