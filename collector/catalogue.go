@@ -29,7 +29,6 @@ const (
 	familyBoards    = "Boards"
 )
 
-// metricID is the index of a metric in the catalogue.
 type metricID uint16
 
 const (

@@ -105,7 +105,6 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", Flag: FlagProfiling, NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
 }
 
-// totalsNotRead is the reason why the totals of ECC errors are not read from NVML.
 const totalsNotRead = "needs a host engine; `gpuledger_gpu_ecc_errors_total` contains parts of the total"
 
 func rowsFailed(r *gpu.RowRemap) float64 {

@@ -84,7 +84,6 @@ func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) 
 	}
 }
 
-// stages renders the stages with at least one attempt.
 func (p *page) stages(stages []gpu.Stage) {
 	for _, s := range stages {
 		name := p.labels("stage", s.Name)

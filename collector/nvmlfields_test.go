@@ -77,8 +77,6 @@ func TestDCGMFields(t *testing.T) {
 	}
 }
 
-// nvmlNode returns a node with three GPUs: an NVIDIA GPU with all values, an NVIDIA GPU that does not respond, and an
-// AMD GPU.
 func nvmlNode() *gpu.Snapshot {
 	s := crowd(3, 1, 0)
 	s.Drivers = []gpu.Driver{{Vendor: "AMD", Version: "6.12.0"}, {Vendor: "NVIDIA", Name: "nvml", Version: "570.86.15"}}

@@ -22,7 +22,6 @@ type page struct {
 	seen   map[seriesKey]struct{} // series of the current rendering; used after a call differed from the last rendering
 }
 
-// question records a call of [page.first] and its result.
 type question struct {
 	metric metricID
 	labels *labelSet

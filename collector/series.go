@@ -84,7 +84,6 @@ func label(all *list[series]) (err error) {
 	return err
 }
 
-// sample is a series that is passed to a registry.
 type sample struct {
 	desc *prometheus.Desc
 	*series

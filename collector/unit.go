@@ -28,7 +28,6 @@ func (p *page) jobs(a *gpu.Account, who *labelSet) {
 	}
 }
 
-// unitInfos renders the descriptions of the units that have series.
 func (p *page) unitInfos(s *gpu.Snapshot) {
 	shown := make(map[gpu.Unit]bool)
 	for i := range s.GPUs {

@@ -13,7 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// near is the tolerance for a share of a GPU's energy.
 const near = 0.03
 
 // share is the part of a GPU's energy that is expected for a pod, or for a reason of unattributed energy.

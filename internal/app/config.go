@@ -55,8 +55,7 @@ type Config struct {
 	// restrictions in [Config.FilterRules] are also enabled.
 	Sandbox, Seccomp bool
 	// Serving is called once, when the exporter listens on all its addresses. It may be nil.
-	Serving func()
-	// replaced returns an error if the loaded driver library was replaced.
+	Serving  func()
 	replaced func() error
 
 	// Command is one of the commands, or empty to serve.

@@ -58,7 +58,6 @@ func (anyPod) Resolve(owner.Process) func() owner.Answer {
 	return func() owner.Answer { return owner.Answer{Owner: gpu.Owner{Kind: gpu.OwnerPod}, Final: true} }
 }
 
-// mapper returns a unit mapper that has read all sources once, and the errors of the sources.
 func (c *UnitsConfig) mapper(ctx context.Context) (*unit.Mapper, error) {
 	now, log := host.Now, slog.New(slog.DiscardHandler)
 	all := Config{ProcFS: c.ProcFS, PodResources: c.PodResources, Units: c.Units}

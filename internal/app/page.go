@@ -36,7 +36,6 @@ func healthPage(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger) ht
 	})
 }
 
-// respond renders a page completely and then sends it with a status code.
 func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
 	var body bytes.Buffer
 	if err := show(&body); err != nil {

@@ -52,9 +52,8 @@ func TestRASErrorsContinue(t *testing.T) {
 	const first = "0000:05:00.0"
 	for i, tt := range []struct {
 		ce, ue, de int
-		// restart is set if the exporter restarts before this reading.
-		restart bool
-		want    [2]float64
+		restart    bool
+		want       [2]float64
 	}{
 		{ce: 100, ue: 1, de: 2, want: [2]float64{100, 3}},
 		{ce: 107, ue: 1, de: 3, want: [2]float64{107, 4}},

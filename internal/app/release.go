@@ -24,11 +24,9 @@ type ReleaseConfig struct {
 }
 
 const (
-	maxRelease = 24 * time.Hour
-	// releaseTimeout limits how long the command waits for the exporter.
+	maxRelease     = 24 * time.Hour
 	releaseTimeout = 20 * time.Second
-	// releasePoll is the interval at which the command reads the file of the release.
-	releasePoll = 200 * time.Millisecond
+	releasePoll    = 200 * time.Millisecond
 )
 
 // ReleaseFlags returns the flag set of the release command.

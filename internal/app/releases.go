@@ -16,7 +16,6 @@ import (
 
 const releaseEvery = time.Second
 
-// releases performs the releases that [ReleaseCommand] requests.
 type releases struct {
 	path   string // path of the state directory
 	source *nvml.Source

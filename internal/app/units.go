@@ -126,7 +126,6 @@ func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, 
 	return u
 }
 
-// allocations combines the devices that pods hold with the devices that units hold.
 type allocations struct {
 	*podmapper.Mapper
 	units *unit.Mapper

@@ -19,10 +19,8 @@ type StatusLine struct {
 	drawn time.Time
 }
 
-// redraw is the minimum time between two changes of the line.
 const redraw = 100 * time.Millisecond
 
-// clearLine moves the cursor to the start of the line and clears it.
 const clearLine = "\r\x1b[K"
 
 // NewStatusLine returns a status line for a terminal, or nil if the file is not a terminal.

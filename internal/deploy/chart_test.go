@@ -18,8 +18,7 @@ import (
 const (
 	chartSource = "../../charts/gpuledger/"
 	// chart is the folder into which make chart writes the chart.
-	chart = "../../bin/chart/gpuledger"
-	// helmEnv is the environment variable with the folder of helm, which tools/servers builds.
+	chart   = "../../bin/chart/gpuledger"
 	helmEnv = "GPULEDGER_E2E_HELM"
 )
 

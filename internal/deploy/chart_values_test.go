@@ -100,7 +100,6 @@ func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 
 const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
 
-// special contains new values for settings that do not accept every value.
 var special = map[string]string{
 	"affinity":                          `{"podAntiAffinity": {}}`,
 	"archive.web.from":                  `[{"podSelector": {"matchLabels": {"app": "another"}}}]`,

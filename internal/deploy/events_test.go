@@ -64,8 +64,6 @@ func TestEventsToken(t *testing.T) {
 	}
 }
 
-// mountedKey returns the path of a Secret's first key in a pod's container, and all keys of the Secret that
-// the container can read.
 func mountedKey(t *testing.T, pod *corev1.PodSpec, secret string) (path string, keys []string) {
 	t.Helper()
 	for _, volume := range pod.Volumes {

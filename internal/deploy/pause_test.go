@@ -54,7 +54,6 @@ func TestPausedNodes(t *testing.T) {
 	}
 }
 
-// nodeTerms returns the alternatives in a pod's node affinity, or one empty alternative if the pod has none.
 func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if pod.Affinity == nil {
 		return []corev1.NodeSelectorTerm{{}}

@@ -46,7 +46,6 @@ func files(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// workload is an object of any kind that creates pods.
 type workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

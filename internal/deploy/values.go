@@ -77,7 +77,6 @@ func newValue(path, comment []string, text string) (Value, error) {
 	return v, nil
 }
 
-// schema contains the fields of a JSON schema (draft 7) that the chart uses.
 type schema struct {
 	Version     string             `json:"$schema,omitempty"`
 	Comment     string             `json:"description,omitempty"`

@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// network runs a server with in-memory connections, for tests in a synctest bubble.
 type network struct {
 	t        *testing.T
 	server   *serve.Server

@@ -160,7 +160,6 @@ func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	return true
 }
 
-// leastSize estimates the size of a family's text in bytes from the size of the first series.
 func leastSize(f *dto.MetricFamily) int {
 	if len(f.Metric) == 0 {
 		return 0

@@ -159,7 +159,6 @@ func ownersOf(g *gpu.GPU) []gpu.Owner {
 	return owners
 }
 
-// fullName returns the name by which an owner can be selected.
 func fullName(o gpu.Owner) string {
 	name := o.Scope + "/" + o.Name
 	if o.Part != "" {

@@ -26,7 +26,6 @@ func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
 
-// busyNode returns a node with a GPU for every kind of sharing and charging.
 func busyNode() *gpu.Snapshot {
 	whole := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 61_234_567_891}))
 	whole.Holders = []gpu.Holder{hold(whole, 0, gpu.SharingExclusive, 1)}

@@ -22,7 +22,6 @@ func newDocument(r io.Reader) *document {
 	return &document{decoder}
 }
 
-// maxNested is the maximum nesting depth of values that are skipped.
 const maxNested = 100
 
 var errDocument = errors.New("invalid JSON or unexpected types")

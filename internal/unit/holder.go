@@ -6,7 +6,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// heldDir is a directory with files that list the GPUs held by the units of a manager.
 type heldDir struct{ path, manager string }
 
 func slurmDirs(paths ...string) (dirs []heldDir) {

@@ -28,8 +28,7 @@ const (
 	fileTimeout = 3 * time.Second
 	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used. It is
 	// shorter than the time for which the ledger waits for owners before it charges an interval.
-	nameAfter = 5 * time.Second
-	// titleEvery is the minimum interval between two searches for the daemon of a new job.
+	nameAfter  = 5 * time.Second
 	titleEvery = time.Second
 	// After a prolog has written the file of a unit, the unit counts as alive for this duration, even if the
 	// unit has no process. The first process of a job must start within this time.
@@ -104,11 +103,9 @@ type Mapper struct {
 	// jobs contains the job id for each run of a job, by SLUID. names contains the name of each
 	// container, by key.
 	jobs, names map[string]dated
-	// engines contains the manager of each container, by id.
-	engines map[string]string
-	// described contains the data in the jobs' files, by job.
-	described map[jobKey]gpu.UnitInfo
-	uids      map[gpu.Unit]string
+	engines     map[string]string
+	described   map[jobKey]gpu.UnitInfo
+	uids        map[gpu.Unit]string
 	// units contains the units within the limit. For each unit, the value is the boot-clock time at which the
 	// unit was last alive.
 	units     map[gpu.Unit]time.Duration
@@ -120,7 +117,6 @@ type Mapper struct {
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 
-// dated contains the name of an owner, and the boot-clock time at which this owner was last alive.
 type dated struct {
 	name string
 	last time.Duration

@@ -28,7 +28,6 @@ type number struct {
 	text string
 }
 
-// number returns the number in a GPU name, without the GPU instance.
 func (d prologDir) number(name string) number {
 	text, _, _ := strings.Cut(name, ".")
 	if !isNumber(text) {
@@ -57,11 +56,9 @@ func (u jobUse) fits(n Numbers) bool {
 // numbering compares the GPUs that jobs use with the numbers in the jobs' files.
 type numbering struct {
 	devices []gpu.Device
-	// used contains the GPUs that jobs used since the last comparison, by job and UUID.
-	used map[jobKey]map[string]bool
+	used    map[jobKey]map[string]bool
 	// jobs contains, for each directory, the last jobs that have files in this directory.
-	jobs map[string][]jobUse
-	// numbers contains the current meaning of the numbers in each directory.
+	jobs    map[string][]jobUse
 	numbers map[string]Numbers
 }
 

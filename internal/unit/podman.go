@@ -80,13 +80,11 @@ func imageOf(metadata string) string {
 // container for its runtime (OCI runtime specification). Other data is not kept, because the file also contains the
 // container's environment.
 type runtimeSpec struct {
-	visible visibleDevices
-	hooked  bool             // set if NVIDIA's hook will add devices according to the environment
-	gpus    []gpu.DeviceName // at most maxHeldLines
-	// instances contains the minor numbers of MIG devices.
+	visible   visibleDevices
+	hooked    bool             // set if NVIDIA's hook will add devices according to the environment
+	gpus      []gpu.DeviceName // at most maxHeldLines
 	instances []int64
-	// name is the name of the container in nerdctl.
-	name string
+	name      string
 }
 
 func (s *runtimeSpec) read(d *document) error {

@@ -19,7 +19,6 @@ import (
 
 const trainID, evalID = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 
-// session is a simulated machine that trusts the users 1001 and 1002.
 type session struct{ *machine }
 
 func newSession(t *testing.T, configure func(*unit.Config)) session {

@@ -263,7 +263,6 @@ func TestRequests(t *testing.T) {
 func TestUnread(t *testing.T) {
 	for _, tt := range []struct {
 		path string
-		// want is a part of the report or, if there is none, of the error.
 		want string
 		fail bool
 	}{

@@ -48,7 +48,6 @@ type state struct {
 	pod   string // name of the pod, for fixRestart
 }
 
-// group lists the Nodes with the same GPUs and the same state.
 type group struct {
 	state
 	gpus  string
