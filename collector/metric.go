@@ -21,7 +21,7 @@ const (
 	FlagProfiling = "--collector.profiling"
 )
 
-// Catalogue returns all metrics. The metrics of the main page precede the metrics of the record.
+// Catalogue returns all metrics. The metrics of [MainPage] precede the metrics of [RecordPage].
 func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 
 // Labels returns all labels of the metrics in the catalogue.

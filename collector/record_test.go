@@ -54,9 +54,9 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances compares the energy in the record with the energy on the main page, to the millijoule. The
-// energy of each pod must be the sum over its containers, and the energy of each board must equal the energy of the
-// GPU.
+// TestRecordBalances compares the energy on the pages [collector.RecordPage] and [collector.MainPage], to the
+// millijoule. The energy of each pod must be the sum over its containers, and the energy of each board must equal the
+// energy of the GPU.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {

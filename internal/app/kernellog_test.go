@@ -40,8 +40,7 @@ func withKernelLog(t *testing.T, record, page string) *bench {
 	return b
 }
 
-// TestKernelLog checks that the page and the record contain an XID error that occurred 5 seconds
-// after the boot.
+// TestKernelLog checks that both metrics pages contain an XID error that occurred 5 seconds after the boot.
 func TestKernelLog(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

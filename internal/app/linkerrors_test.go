@@ -9,8 +9,8 @@ import (
 )
 
 // readLinks makes the driver report receive errors for the first two links of each GPU (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node, and returns the number of a GPU's errors in the
-// record.
+// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node, and returns the number of a GPU's errors on
+// /metrics/record.
 func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	b.t.Helper()
 	for range 11 { // health values are read every ten seconds

@@ -119,8 +119,8 @@ func problem(err error) error {
 	return err
 }
 
-// Doctor looks for a running unit of each manager and prints the result. It returns an error if a source cannot be read or a
-// unit has no name.
+// Doctor looks for a running unit of each manager and prints the result. It returns an error if a source cannot be read
+// or a unit has no name.
 func Doctor(ctx context.Context, c UnitsConfig, out io.Writer) error {
 	m, err := c.mapper(ctx)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

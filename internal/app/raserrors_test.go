@@ -43,7 +43,7 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice
+// TestRASErrorsContinue checks that the memory errors of an AMD GPU on /metrics/record neither decrease nor count twice
 // after a restart of the exporter, a reload of the driver, or both together. The main page contains the driver's own
 // counts, without deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
@@ -96,7 +96,7 @@ func (b *bench) rasCreated() (all []time.Time) {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record have the boot time as their created
+// TestRASErrorsCreated checks that the memory errors of AMD GPUs on /metrics/record have the boot time as their created
 // timestamp, because no driver was loaded before. If the clock is set and the exporter restarts, the timestamp must
 // stay the same.
 func TestRASErrorsCreated(t *testing.T) {

@@ -63,7 +63,6 @@ func (m *Mapper) keepDescriptions() {
 	}
 }
 
-// outside is set if the unit is not inside a pod.
 type liveUnit struct {
 	processes []gpu.ProcessID
 	outside   bool
