@@ -1,4 +1,4 @@
-// Command gpuledger-archive files the long-term record of GPU fleets as tables, which contain the place of each GPU in
+// Command gpuledger-archive stores the long-term record of GPU fleets as tables, which contain the place of each GPU in
 // each hour, and the pods that used its energy. The command reads a Prometheus-compatible store and does not access
 // GPUs. It accesses the Kubernetes API only to publish checkpoints in a ConfigMap. Its subcommand doctor runs the
 // user's kubectl.

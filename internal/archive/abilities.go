@@ -13,24 +13,24 @@ import (
 type sink = sinks.Sink
 
 type corrector interface {
-	// Charges returns the filed charges of an hour and their corrections.
+	// Charges returns the charges of an hour and their corrections.
 	Charges(ctx context.Context, cluster string, hour time.Time) ([]table.Charge, error)
-	// Correct files corrections of an hour. Earlier corrections remain.
+	// Correct adds corrections of an hour. Earlier corrections remain.
 	Correct(ctx context.Context, h *table.Hour) error
 }
 
 type reader interface {
-	// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins in [from, until).
+	// Nodes returns the nodes with GPUs in the last archived hour of a cluster that begins in [from, until).
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
 type locator interface {
-	// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
+	// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
 type checker interface {
-	// Intact reports whether the rows of a filed hour match the digest in the manifest.
+	// Intact reports whether the rows of an hour match the digest in the manifest.
 	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
 }
 
@@ -43,7 +43,7 @@ type chained interface {
 }
 
 type lister interface {
-	// Clusters returns the first and last filed hour of each cluster. It may omit hours before since.
+	// Clusters returns the first and last archived hour of each cluster. It may omit hours before since.
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 

@@ -50,7 +50,7 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
-// After an operator accepts the removal of a cluster, its later hours must need no further command, and filing must
+// After an operator accepts the removal of a cluster, its later hours must need no further command, and archiving must
 // stop two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
@@ -80,7 +80,7 @@ func TestGoneCluster(t *testing.T) {
 }
 
 // In TestRemovedAtTheEnd the last nodes are removed at the end of an hour, and their Node objects are deleted a moment
-// later. The hour must be filed without a command.
+// later. The hour must be archived without a command.
 func TestRemovedAtTheEnd(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
 	for _, minute := range []int{185, 187, 191, 197} {
@@ -91,7 +91,7 @@ func TestRemovedAtTheEnd(t *testing.T) {
 	}
 }
 
-// One command must file a cluster that was down for more than two days.
+// One command must archive a cluster that was down for more than two days.
 func TestLongMaintenance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -1,4 +1,4 @@
-// Package archive files the record of GPU fleets (docs/history.md) as tables that SQL and spreadsheets can read. It
+// Package archive stores the record of GPU fleets (docs/history.md) as tables that SQL and spreadsheets can read. It
 // reads the raw samples of one hour and one cluster from a Prometheus-compatible store, computes the rows of this hour,
 // and replaces the hour's rows in each sink. A run can therefore be repeated. In this package, "an hour" means these
 // rows; the archive refuses an hour if its samples may be incomplete.
@@ -28,8 +28,8 @@ const settle = 5 * time.Minute
 // ErrIncomplete means that a sink failed, or that hours were refused because their samples may be incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files the hours of the range that are not yet filed. If some hours cannot be filed, it files the others and
-// returns ErrIncomplete.
+// Once archives the hours of the range that are not yet archived. If some hours cannot be archived, it archives the
+// others and returns ErrIncomplete.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -59,7 +59,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	return nil
 }
 
-// span returns the first and the last hour to file, both inclusive. The last hour has ended.
+// span returns the first and the last hour to archive, both inclusive. The last hour has ended.
 func (c *Config) span(now time.Time) (first, last time.Time) {
 	end := now.Add(-settle)
 	if !c.Until.IsZero() && c.Until.Before(end) {
@@ -124,7 +124,7 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the maximum age at which the last hour is reused. Sinks that file the same hour at about the same time
+// readAgain is the maximum age at which the last hour is reused. Sinks that need the same hour at about the same time
 // share one reading.
 const readAgain = 30 * time.Second
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Another program with the same key replaces the hash chain in TestPublish; the published checkpoints must reveal the
-// replacement. An archive without the key must file no more hours.
+// replacement. An archive without the key must write no more hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")

@@ -36,31 +36,31 @@ type Config struct {
 	places []sinks.Place
 	// unset is true if no flag sets a sink, so that SQLite is used.
 	unset bool
-	// shown contains the flags for commands that file hours in the same sinks, as shell words without secrets.
+	// shown contains the flags for commands that write hours to the same sinks, as shell words without secrets.
 	shown string
 	// Web configures the pages, for the commands run and serve.
 	Web web.Config
 	// Moves configures where the command run sends the events of boards.
 	Moves moves.Config
-	// Chain configures how the hash chain of filed hours is signed and published.
+	// Chain configures how the hash chain of archived hours is signed and published.
 	Chain chain.Config
 	// From is the first hour; zero means the last full hour. Until is the end of the last hour; zero means now.
 	From, Until moment
 	to          moment
-	// Again is set if filed hours are read and filed again.
+	// Again is set if archived hours are read and written again.
 	Again bool
 	// CloseAfter is the time from the end of a month until its rows no longer change; 0 means that months are never
 	// closed. Separate rows correct the hours of a closed month.
 	CloseAfter time.Duration
 	// Team is the name of the pod or namespace label that contains the team.
 	Team string
-	// Accept is the argument of the command "accept": the cluster whose hours are filed although samples are missing.
-	// Reason is filed with these hours.
+	// Accept is the argument of the command "accept": the cluster whose hours are archived although samples are
+	// missing. Reason is stored with these hours.
 	Accept, Reason string
 
-	// Run is set by the command "run", which files each hour after its end.
+	// Run is set by the command "run", which archives each hour after its end.
 	Run bool
-	// ServeOnly is set by the command "serve", which serves the pages and files no hours.
+	// ServeOnly is set by the command "serve", which serves the pages and archives no hours.
 	ServeOnly bool
 	// Progress shows the progress of a long back-fill, or hides it if the text is empty. Nil means that no progress is
 	// shown.

@@ -22,7 +22,7 @@ const (
 
 type job struct {
 	hour time.Time
-	// If again is set, the hour is read even if it is already filed.
+	// If again is set, the hour is read even if it is already archived.
 	again bool
 	// due is the earliest time of the next attempt, and delay is the time between the last two attempts.
 	due   time.Time
@@ -53,8 +53,8 @@ type filer struct {
 	// checkpoint of the change.
 	linked map[string][]string
 	jobs   []*job
-	// seen contains the first and last hour in which each cluster had boards. newest contains the newest filed hour of
-	// each cluster.
+	// seen contains the first and last hour in which each cluster had boards. newest contains the newest archived hour
+	// of each cluster.
 	seen    map[string]table.Span
 	newest  map[string]time.Time
 	located located
@@ -80,7 +80,7 @@ func (f *filer) add(first, last, now time.Time) {
 	}
 }
 
-// once returns an error if the store fails, because no hour can be filed without the store.
+// once returns an error if the store fails, because no hour can be computed without the store.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
@@ -121,7 +121,7 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do files one hour of every cluster. A cluster whose hour is refused does not prevent the others.
+// do archives one hour of every cluster. A cluster whose hour is refused does not prevent the others.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -252,7 +252,8 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return filed, nil
 }
 
-// checkFiled clears the digest of a filed hour whose rows differ from the manifest, so that the hour is filed again.
+// checkFiled clears the digest of an archived hour whose rows differ from the manifest, so that the hour is written
+// again.
 func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
 	c, ok := f.sink.(checker)
 	if !ok || *filed == (table.Filed{}) {
@@ -268,7 +269,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// maxAbsence is the time for which the nodes of the last filed hour are still expected.
+// maxAbsence is the time for which the nodes of the last archived hour are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
@@ -303,8 +304,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report exports the number of hours that are left to file. The number is unknown while another replica files the
-// hours.
+// report exports the number of hours that are left. The number is unknown while another replica writes the hours.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)

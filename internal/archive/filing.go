@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// filingFlags lists the flags that decide which hours are filed, and in which sinks. A name that ends with a dot stands
-// for all flags with this prefix.
+// filingFlags lists the flags that decide which hours are archived, and in which sinks. A name that ends with a dot
+// stands for all flags with this prefix.
 var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
@@ -30,7 +30,7 @@ var storeParameters = []string{
 // The parameters of a database URL in this list contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
-// filing returns the flags, as shell words, for a command that files hours in the same sinks. It omits passwords,
+// filing returns the flags, as shell words, for a command that writes hours to the same sinks. It omits passwords,
 // standard output and HTTP receivers; the path in the URL of a receiver may be a secret.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal explains why an hour is not filed.
+// refusal explains why an hour is not archived.
 type refusal struct {
 	error
 	acceptable bool // an operator can accept the hour
@@ -51,8 +51,8 @@ type coverage struct {
 	// targets contains targets that were scraped, even if every scrape failed.
 	nodes   map[string]bool
 	targets []string
-	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept contains the nodes
-	// with boards in the filed rows of this hour.
+	// before contains the nodes with boards in the previous hour, or in the last archived hour. kept contains the nodes
+	// with boards in the archived rows of this hour.
 	before, kept []string
 	// spacings contains the distances between the samples of each node, and scrapes the times of successful scrapes of
 	// each target.

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In TestLate the samples of one cluster are late. Each of its hours must be refused, logged once, and filed when the
-// samples arrive. The hours of the other cluster must be filed in time.
+// In TestLate the samples of one cluster are late. Each of its hours must be refused, logged once, and archived when
+// the samples arrive. The hours of the other cluster must be archived in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// shownHours files all hours until the given minute after noon, and returns the hours page.
+// shownHours archives all hours until the given minute after noon, and returns the hours page.
 func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)

@@ -68,7 +68,7 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// The hours of ordinary operation must be filed with the energy of all boards, either automatically or after an
+// The hours of ordinary operation must be archived with the energy of all boards, either automatically or after an
 // operator runs the one command that the log shows.
 func TestLives(t *testing.T) {
 	if testing.Short() {
@@ -166,7 +166,7 @@ func busy(all []machine) []machine {
 	return all
 }
 
-// Hours must be refused while a fault lasts, and filed afterwards with the energy of all boards.
+// Hours must be refused while a fault lasts, and archived afterwards with the energy of all boards.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -29,8 +29,8 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push makes the pusher send the events of hours that are filed for all clusters. Clusters that are far behind do not
-// delay the events.
+// push makes the pusher send the events of hours that are archived for all clusters. Clusters that are far behind do
+// not delay the events.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

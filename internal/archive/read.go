@@ -15,8 +15,7 @@ const (
 	// maxAhead is the maximum number of old hours that are read together. This saves a third of the processor time,
 	// because the store finds the series once and decodes its chunks once.
 	maxAhead = 6
-	// maxSequences limits the sequences of a cluster. Sinks that have filed up to different hours need different
-	// sequences.
+	// maxSequences limits the sequences of a cluster. Sinks with different last hours need different sequences.
 	maxSequences = 4
 )
 
@@ -39,7 +38,7 @@ type foldedHour struct {
 }
 
 type filedHours interface {
-	// nodes returns the nodes with boards in the last filed hour of a cluster in a period.
+	// nodes returns the nodes with boards in the last archived hour of a cluster in a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
@@ -272,7 +271,7 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 }
 
 // acceptance finds out whether missing samples are accepted: by the command accept, by an operator who accepted the
-// filed hour, or because the cluster was not scraped since an accepted hour.
+// archived hour, or because the cluster was not scraped since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason
@@ -289,7 +288,7 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an hour without samples if the last filed hour was accepted. After two days of such hours, the
+// inherit accepts an hour without samples if the last archived hour was accepted. After two days of such hours, the
 // cluster counts as gone.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed

@@ -71,7 +71,7 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// newest is the start of the newest filed hour of the cluster, or zero if it is unknown.
+// newest is the start of the newest archived hour of the cluster, or zero if it is unknown.
 func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 }
 
 // command returns the shell command that accepts a refused hour. The command also accepts earlier hours that are
-// refused or not filed.
+// refused or missing.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {

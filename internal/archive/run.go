@@ -18,14 +18,14 @@ import (
 const (
 	// lookback is the period before now that is read at the start, if --from is not set, and again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the start times of replicas, so that most replicas find that the hour is already filed.
+	// maxJitter spreads the start times of replicas, so that most replicas find that the hour is already archived.
 	maxJitter = 2 * time.Minute
 	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
 	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
 )
 
-// Run files each hour some minutes after its end, and serves metrics, until the context ends. A failure of the store or
-// of a sink delays the filing, but does not end Run.
+// Run archives each hour some minutes after its end, and serves metrics, until the context ends. A failure of the store
+// or of a sink delays this, but does not end Run.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	a, err := newArchive(c, log)

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// An archive must file the missing hours in each sink, file each new hour some minutes after the end of the hour, and
+// An archive must write the missing hours to each sink, write each new hour some minutes after the end of the hour, and
 // stop immediately.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
@@ -138,7 +138,7 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// An hour with late samples must be filed again, and no other hour. The archive looks for late samples once a day.
+// An hour with late samples must be written again, and no other hour. The archive looks for late samples once a day.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -175,7 +175,7 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// The rows of one hour in mixed differ from the manifest until the hour is filed again, as if another program had
+// The rows of one hour in mixed differ from the manifest until the hour is written again, as if another program had
 // written rows.
 type mixed struct {
 	sink

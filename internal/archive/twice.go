@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located caches the GPUs of the hour that is being filed, by cluster.
+// located caches the GPUs of the hour that is being archived, by cluster.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
@@ -26,7 +26,7 @@ func (l *located) add(h *table.Hour) {
 }
 
 // checkTwice refuses an hour if the sink already contains one of its GPUs in the same hour of another cluster.
-// Otherwise the same samples would be filed under two names.
+// Otherwise the same samples would be archived under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {

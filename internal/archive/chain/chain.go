@@ -1,5 +1,5 @@
-// Package chain makes changes to filed hours detectable. Each cluster has a hash chain, which is a log of its filed
-// hours: each entry contains digests of an hour's rows and the hash of the previous entry. The package signs
+// Package chain makes changes to archived hours detectable. Each cluster has a hash chain, which is a log of its
+// archived hours: each entry contains digests of an hour's rows and the hash of the previous entry. The package signs
 // checkpoints of chains, and compares an archive with its chains.
 package chain
 
@@ -38,7 +38,7 @@ func message(e table.Entry) []byte {
 	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
 }
 
-// Filed returns the entry for a filed hour. manifest is its row in the manifest, and rows returns its rows in each
+// Filed returns the entry for an archived hour. manifest is its row in the manifest, and rows returns its rows in each
 // table of [table.Chained].
 func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	return table.Entry{
@@ -47,8 +47,8 @@ func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	}
 }
 
-// adopted returns the entry for an hour that was filed before the chain began. It does not read the rows, and must not
-// be used for a corrected hour.
+// adopted returns the entry for an hour that was archived before the chain began. It does not read the rows, and must
+// not be used for a corrected hour.
 func adopted(manifest []any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
@@ -70,7 +70,7 @@ type Archive interface {
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
-// Adopt returns the first entries of a chain: an entry for each hour that was filed before the chain began, and an
+// Adopt returns the first entries of a chain: an entry for each hour that was archived before the chain began, and an
 // entry for the monthly sums of each pruned month. manifest contains the rows of these hours, sorted by time.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})

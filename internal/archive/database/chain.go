@@ -35,7 +35,7 @@ func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) 
 }
 
 // Programs that call link for the same chain wait for each other. The first call also appends entries for hours that
-// are already filed.
+// are already in the database.
 func (t *transaction) link(ctx context.Context, cluster string, entries ...table.Entry) error {
 	if on, err := t.chains(ctx, cluster); err != nil || !on {
 		return err
@@ -60,7 +60,7 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the filed hours of a cluster, except the hours with an entry in except.
+// adopt returns entries for the hours in the manifest, except the hours with an entry in except.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {

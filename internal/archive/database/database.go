@@ -69,7 +69,7 @@ func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
 
-// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
+// Filed returns the row of an hour in the manifest, or zero if the database does not contain the hour.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
 	if err != nil || len(rows) == 0 {
@@ -78,7 +78,7 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins in [from, until).
+// Nodes returns the nodes with GPUs in the last archived hour of a cluster that begins in [from, until).
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -90,7 +90,7 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, err
 }
 
-// Clusters returns the first and last filed hour of each cluster since a time.
+// Clusters returns the first and last archived hour of each cluster since a time.
 func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	spans := make(map[string]table.Span)
 	text := SQL("select cluster, min(hour), max(hour) from {hours} where hour >= ? group by cluster", since)
@@ -101,7 +101,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
+// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -116,7 +116,7 @@ func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Tim
 	return found, err
 }
 
-// Charges returns the filed charges of an hour and their corrections.
+// Charges returns the charges of an hour and their corrections.
 func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	for _, of := range []table.Table{table.Charges, table.Corrections} {
 		rows, err := d.rows(ctx, of, anHour(cluster, hour))
@@ -141,7 +141,7 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 }
 
 // file replaces the rows of an hour in the given tables and in the manifest, and then updates the sums of the day.
-// Programs that file hours of the same day wait for each other.
+// Programs that write hours of the same day wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err

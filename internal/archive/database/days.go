@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sumHour updates the daily sums after an hour was filed. Adding up a whole day costs as much as filing some hours.
-// Most hours are new, and the latest hour of their day, so their sums are added as separate rows. After the last hour
-// of a day, and after every change of an hour, the whole day is added up again.
+// sumHour updates the daily sums after the rows of an hour were written. Adding up a whole day costs as much as writing
+// the rows of some hours. Most hours are new, and the latest hour of their day, so their sums are added as separate
+// rows. After the last hour of a day, and after every change of an hour, the whole day is added up again.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -115,7 +115,7 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up a day again if its sums differ from its hours. They differ after a version without daily sums filed an
+// repair adds up a day again if its sums differ from its hours. They differ after a version without daily sums wrote an
 // hour, or an administrator deleted one.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)

@@ -43,7 +43,7 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// A program that opens a database must add up the days in which another program filed or deleted hours, and all days of
+// A program that opens a database must add up the days in which another program wrote or deleted hours, and all days of
 // a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
@@ -77,7 +77,7 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// The row of an hour in the manifest is deleted, and the hour is filed again. Its energy must be counted once.
+// The row of an hour in the manifest is deleted, and the hour is written again. Its energy must be counted once.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)

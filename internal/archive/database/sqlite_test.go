@@ -107,7 +107,7 @@ func TestSQLiteLarge(t *testing.T) {
 	}
 }
 
-// Programs that file the same hours in one file must wait for each other.
+// Programs that write the same hours to one file must wait for each other.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
 	failed := make(chan error)

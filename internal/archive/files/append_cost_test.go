@@ -31,8 +31,8 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost files the events of one hour in small requests. The second half must not write much more than the
-// first half. If each request wrote the whole file again, the second half would write three times as much.
+// TestAppendCost adds the events of one hour in small requests. The second half must not write much more than the first
+// half. If each request wrote the whole file again, the second half would write three times as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

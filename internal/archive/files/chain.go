@@ -63,7 +63,7 @@ func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f fi
 }
 
 // link appends entries to the chain of a cluster, and returns them signed. The first call for a cluster also appends
-// entries for the hours that are already filed.
+// entries for the hours that are already in the manifest.
 func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry) ([]table.Entry, error) {
 	for range attempts {
 		last, f, rows, err := s.tail(ctx, cluster)
@@ -126,7 +126,7 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the filed hours of a cluster, except the hours with an entry in except.
+// adopt returns entries for the hours in the manifest, except the hours with an entry in except.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any

@@ -64,7 +64,7 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes the changes in order. Two programs that share a bucket may file different rows for an hour at the same
+// apply makes the changes in order. Two programs that share a bucket may write different rows for an hour at the same
 // time. So apply then checks that no change was overwritten, and the program that finishes last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {

@@ -32,7 +32,7 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster that begins in [from, until).
+// Nodes returns the nodes with GPUs in the last archived hour of a cluster that begins in [from, until).
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -49,7 +49,7 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 	return nil, nil
 }
 
-// Clusters returns the first and last filed hour of each cluster since a time.
+// Clusters returns the first and last archived hour of each cluster since a time.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	folders, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
+// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -163,9 +163,9 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 	return all, nil
 }
 
-// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only rows in a bucket,
-// because several programs can share a bucket. If two programs file different rows for an hour, and are killed before
-// their last check, rows of both may be left. Corrections are not part of the digest.
+// Intact reports whether the rows of an hour have the digest in the manifest. It checks only rows in a bucket, because
+// several programs can share a bucket. If two programs write different rows for an hour, and are killed before their
+// last check, rows of both may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil

@@ -34,7 +34,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// In TestAppend another sink has the folder open to file hours.
+// In TestAppend another sink has the folder open to write hours.
 func TestAppend(t *testing.T) {
 	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestOtherColumns(t *testing.T) {
 }
 
 // Files from earlier versions have fewer columns. They can be read, and get the missing columns when another hour is
-// filed.
+// written.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// The files of one format must not depend on other formats. An hour counts as filed only if all formats contain it.
+// The files of one format must not depend on other formats. An hour counts as archived only if all formats contain it.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")

@@ -37,8 +37,8 @@ const present = "present"
 // sink writes every table in each of the formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
-// OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock, so another sink can file hours in
-// the folder at the same time.
+// OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock, so another sink can write hours
+// to the folder at the same time.
 func OpenEvents(path string, names []string) (*Sink, error) {
 	return open(path, names, ".events.lock")
 }

@@ -58,7 +58,7 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains the manifest's files in which another program has filed hours since the pruning began.
+	// unpruned contains the manifest's files in which another program has changed hours since the pruning began.
 	unpruned map[string]bool
 }
 
@@ -236,7 +236,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove stops at a day in which another program has filed hours.
+// remove stops at a day in which another program has changed hours.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {

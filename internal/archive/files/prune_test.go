@@ -73,7 +73,7 @@ func TestPruneBucket(t *testing.T) {
 }
 
 // TestPruneCrash stops the program before each change. The energy of the month must be the same after the stop and
-// after another run. An hour that is filed again after the stop must not be charged twice.
+// after another run. An hour that is written again after the stop must not be charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {

@@ -229,7 +229,7 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 	return nil
 }
 
-// readChain reads the chain of the old name. An empty chain first gets entries for the filed hours.
+// readChain reads the chain of the old name. An empty chain first gets entries for the hours in the manifest.
 func (r *renaming) readChain(ctx context.Context) error {
 	if _, err := r.link(ctx, r.from); err != nil {
 		return err

@@ -201,7 +201,7 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// Several programs write to the same files at the same time. No hour may be lost. If they file different rows for an
+// Several programs write to the same files at the same time. No hour may be lost. If they write different rows for an
 // hour, the bucket must contain the rows of exactly one program.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
@@ -296,7 +296,7 @@ func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	return sink.Correct(t.Context(), h)
 }
 
-// A correction that two programs file at the same time must be filed once.
+// A correction that two programs write at the same time must be stored once.
 func TestCorrectedTwice(t *testing.T) {
 	s := newS3(t)
 	first, second := s.open(t), s.open(t)
@@ -384,7 +384,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// In TestOtherProgram another program files an hour of the same day before one of the writes. If it is another hour,
+// In TestOtherProgram another program writes an hour of the same day before one of the writes. If it is another hour,
 // both hours must be complete. If it is the same hour, the rows of the other program must be replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)

@@ -89,12 +89,12 @@ func (b below) remove(ctx context.Context, name string) error {
 	return b.storage.remove(ctx, path.Join(b.folder, name))
 }
 
-// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
+// Filed returns the row of an hour in the manifest, or zero if there is none.
 func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(ctx, cluster, hour)
 }
 
-// Clusters returns the first and last filed hour of each cluster since a time.
+// Clusters returns the first and last archived hour of each cluster since a time.
 func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(ctx, since)
 }

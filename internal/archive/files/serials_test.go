@@ -100,8 +100,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestSerialsStopped stops a sink before each change of its files. The hour must not count as filed until the call is
-// repeated.
+// TestSerialsStopped stops a sink before each change of its files. The hour must not be in the manifest until the call
+// is repeated.
 func TestSerialsStopped(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package manifest records the filed hours of a sink that cannot be read, such as a server.
+// Package manifest records which hours were sent to a sink that cannot be read, such as a server.
 package manifest
 
 import (
@@ -24,7 +24,8 @@ type hour struct {
 	start   int64 // Unix seconds
 }
 
-// Manifest contains the filed hours. The zero value exists only in memory.
+// Manifest contains the hours that the sink has received, each with its revision and digest. The zero value exists only
+// in memory.
 type Manifest struct {
 	filed map[hour]table.Filed
 	file  *os.File // nil if the manifest is only in memory
@@ -88,12 +89,12 @@ func (m *Manifest) set(l line) {
 	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
-// Filed returns the entry for an hour, or zero if the hour is not filed.
+// Filed returns the entry for an hour, or zero if there is none.
 func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
-// Clusters returns the first and last filed hour of each cluster.
+// Clusters returns the first and last recorded hour of each cluster.
 func (m *Manifest) Clusters() map[string]table.Span {
 	spans := make(map[string]table.Span)
 	for h := range m.filed {
@@ -102,7 +103,7 @@ func (m *Manifest) Clusters() map[string]table.Span {
 	return spans
 }
 
-// Add records an hour as filed. When Add returns, the record is on disk.
+// Add records that the sink has received an hour. When Add returns, the record is on disk.
 func (m *Manifest) Add(h *table.Hour) error {
 	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest, h.Reason}
 	if m.file != nil {

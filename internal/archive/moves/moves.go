@@ -1,5 +1,5 @@
-// Package moves sends the events of boards, such as a move to another node, to a webhook and a file when their hours
-// are filed. Each event is sent at least once. Receivers can drop duplicates by the id of the event.
+// Package moves sends the events of boards, such as a move to another node, to a webhook and a file when the hours of
+// the events are archived. Each event is sent at least once. Receivers can drop duplicates by the id of the event.
 package moves
 
 import (
@@ -49,7 +49,7 @@ func (c *Config) webhook() webhook.Config {
 }
 
 const (
-	// window is the period before the filed hours that is read again, because late samples may reveal more events.
+	// window is the period before the new hours that is read again, because late samples may reveal more events.
 	window = 7 * 24 * time.Hour
 	// lookback is the period that is also read before the window. A board that was already in its place in this period
 	// causes no event.
@@ -96,7 +96,7 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed makes the pusher send the events until a time. All hours before this time must be filed.
+// Filed makes the pusher send the events until a time. All hours before this time must be archived.
 func (p *Pusher) Filed(until time.Time) {
 	select {
 	case <-p.wake: // drops the earlier moment

@@ -19,7 +19,7 @@ import (
 
 // Sink stores hours; see [table.Hour].
 type Sink interface {
-	// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
+	// Filed returns the row of an hour in the manifest, or zero if the sink does not contain the hour.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	// Replace replaces the rows of an hour.
 	Replace(ctx context.Context, h *table.Hour) error

@@ -204,7 +204,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// uses returns the errors of opening a sink and filing an hour.
+// uses returns the errors of opening a sink and of writing an hour.
 func uses(t *testing.T, p sinks.Place) (texts []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -291,7 +291,7 @@ func TestKinds(t *testing.T) {
 // These sinks are opened in the same way for hours and for events.
 var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
 
-// TestFiled files an hour in each kind of sink that is possible on this machine, and reads the hour with the same URL.
+// TestFiled writes an hour to each kind of sink that is possible on this machine, and reads the hour with the same URL.
 func TestFiled(t *testing.T) {
 	var posted []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { posted = append(posted, r.URL.String()) }))

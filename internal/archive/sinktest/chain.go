@@ -102,7 +102,7 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	return hour
 }
 
-// file files hours in all ways that exist, and verifies the archive after each step.
+// file writes hours in all ways that exist, and verifies the archive after each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
@@ -184,8 +184,8 @@ func (c *chainTest) verifies(after string) {
 	}
 }
 
-// TestChainConcurrent checks that a chain does not fork if several programs file hours of its cluster at the same time.
-// open opens the same sink for each program.
+// TestChainConcurrent checks that a chain does not fork if several programs write hours of its cluster at the same
+// time. open opens the same sink for each program.
 func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.Source) {
 	dir := t.TempDir()
 	public := filepath.Join(dir, "public.pem")

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestDays makes random changes: it files and corrects hours, prunes months, and renames clusters. After each change,
+// TestDays makes random changes: it writes and corrects hours, prunes months, and renames clusters. After each change,
 // the daily sums must equal the sums of the hours. TestDays then calls compare unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60

@@ -21,7 +21,7 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename files complete, corrected and pruned hours of two clusters, and events. It returns the rows that must
+// FileForRename writes complete, corrected and pruned hours of two clusters, and events. It returns the rows that must
 // exist when [Cluster] has been renamed.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()

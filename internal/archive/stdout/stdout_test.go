@@ -74,7 +74,7 @@ type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// An hour is not filed if its rows cannot be printed.
+// An hour does not count as archived if its rows cannot be printed.
 func TestClosed(t *testing.T) {
 	s, err := open(stdout.Config{Format: "json"}, closed{})
 	check(t, err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Entry is an entry in the hash chain of a cluster, which is an append-only log of filed hours. The last entry for an
-// hour is the valid one.
+// Entry is an entry in the hash chain of a cluster, which is an append-only log of archived hours. The last entry for
+// an hour is the valid one.
 type Entry struct {
 	Cluster string
 	// Hour is the start of the hour. In a [SumsEntry], it is the start of the month.
@@ -34,10 +34,10 @@ type EntryKind string
 
 // An entry has one of these kinds.
 const (
-	// HourEntry contains the [RowsDigest] and the [ManifestDigest] of a filed hour.
+	// HourEntry contains the [RowsDigest] and the [ManifestDigest] of an archived hour.
 	HourEntry EntryKind = "hour"
-	// AdoptedEntry records an hour that was filed before the chain began. Its digest of the rows is the digest in the
-	// manifest.
+	// AdoptedEntry records an hour that was archived before the chain began. Its digest of the rows is the digest in
+	// the manifest.
 	AdoptedEntry EntryKind = "adopted"
 	// SumsEntry contains the digest of a month's rows in [MonthlyCharges], and the digest of the pruned hours of this
 	// month.

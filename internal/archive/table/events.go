@@ -52,7 +52,7 @@ func (t Table) IsAppended() bool {
 	return slices.ContainsFunc(Appended, func(a Table) bool { return a.Name == t.Name })
 }
 
-// Event is an event and the hour in which it is filed.
+// Event is an event and the hour to which its row belongs.
 type Event struct {
 	event.Event
 	Hour time.Time
@@ -70,8 +70,8 @@ const (
 	maxNewMonths = 2
 )
 
-// Place returns the events of a request with the hours in which they are filed. An event is filed in the hour of its
-// arrival if its time is too old or too far ahead, or if the request contains too many months.
+// Place returns the events of a request with the hours to which their rows belong. This is the hour of the event, or
+// the hour of its arrival if the event is too old or too far ahead, or if the request contains too many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}

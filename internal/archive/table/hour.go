@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hour contains the rows of one hour and one cluster, and the state in which they are filed.
+// Hour contains the rows of one hour and one cluster, and the state in which they are stored.
 type Hour struct {
 	Cluster   string
 	Start     time.Time
@@ -26,7 +26,7 @@ type Hour struct {
 	// SilentNodes is the number of nodes without samples, even of failed scrapes. ExplainedNodes is the number of these
 	// nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections contains the differences from the filed charges, if the month is closed.
+	// Corrections contains the differences from the stored charges, if the month is closed.
 	Corrections []Charge
 	// Kept is set for a correction, which does not replace these rows.
 	Kept *Kept
@@ -36,7 +36,8 @@ type Hour struct {
 	Entries []Entry
 }
 
-// Kept contains the numbers of rows in gpu_hours and in charges that an earlier revision of a corrected hour filed.
+// Kept contains the numbers of rows in gpu_hours and in charges that an earlier revision of a corrected hour has
+// stored.
 type Kept struct{ GPUs, Charges int64 }
 
 // Keep returns a corrected hour with the numbers of rows from its earlier row of the manifest.
@@ -53,7 +54,7 @@ func (h *Hour) rows() Kept {
 	return Kept{int64(len(h.GPUs)), int64(len(h.Charges))}
 }
 
-// Filed identifies the rows of an hour in a sink. It is zero if the hour is not filed.
+// Filed identifies the rows of an hour in a sink. It is zero if the sink does not contain the hour.
 type Filed struct {
 	Revision int64  // revision of the hour, starting at 1
 	Digest   string // SHA-256 of the rows
@@ -61,10 +62,10 @@ type Filed struct {
 	Pruned   bool   // the rows have been deleted
 }
 
-// State is the state in which an hour was filed.
+// State is the state of an archived hour.
 type State string
 
-// A filed hour has one of these states.
+// An archived hour has one of these states.
 const (
 	Complete  State = "complete"
 	Gaps      State = "gaps"      // an operator accepted that samples are missing
@@ -97,7 +98,7 @@ func (h *Hour) Refuse() {
 	}
 }
 
-// Hours is the manifest, with a row for each completely filed hour.
+// Hours is the manifest, with a row for each completely stored hour.
 var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),

@@ -36,7 +36,7 @@ var monthly = append([]Field[Charge]{
 }, summed...)
 
 // MonthlyCharges contains sums of the charges and corrections of pruned hours, without pods and GPUs. Hours that were
-// filed after a pruning are in separate rows, so readers add up rows that differ only in the column hours.
+// written after a pruning are in separate rows, so readers add up rows that differ only in the column hours.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "the sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",

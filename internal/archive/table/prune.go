@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrPruned means that an hour cannot be filed because its rows were pruned.
+// ErrPruned means that an hour cannot be written because its rows were pruned.
 var ErrPruned = errors.New("the hour is pruned")
 
 // Deletable contains the tables in which pruning deletes rows.

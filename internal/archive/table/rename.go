@@ -52,7 +52,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError means that a cluster cannot be renamed, because an hour is already filed under the new name.
+// OverlapError means that a cluster cannot be renamed, because an hour already exists under the new name.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

@@ -70,7 +70,7 @@ func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	return fields[i], true
 }
 
-// Data contains the tables whose rows are replaced when an hour is filed again.
+// Data contains the tables whose rows are replaced when an hour is written again.
 var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
 // All contains all tables of the archive except [Chain] and [Summaries].
@@ -102,7 +102,7 @@ func (t Table) index(column string) int {
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
 // DigestRows returns the digest of the rows in all tables [Data]. Empty columns that later versions added do not change
-// it, so hours from earlier versions are not filed again.
+// it, so hours from earlier versions are not written again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
