@@ -111,7 +111,7 @@ func (m *Mapper) final(names map[string]dated, id, fallback string, first, now t
 	return d.name
 }
 
-// admit returns u, or the unit named other if --units.max is reached. The caller holds m.mu.
+// admit returns u or, if u is new and --units.max is reached, the unit named other. The caller holds m.mu.
 func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	if _, known := m.units[u]; !known && len(m.units) >= m.cfg.Max {
 		return gpu.Unit{Manager: u.Manager, Name: other}
