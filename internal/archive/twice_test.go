@@ -19,7 +19,7 @@ func (w *world) once(sink sinks.Place, args ...string) error {
 	return a.filers[0].once(w.Context())
 }
 
-// TestOtherLabel runs with --cluster. Series with another value of the label cluster must not be filed.
+// TestOtherLabel runs with --cluster. Series with another value of the label cluster must not be archived.
 func TestOtherLabel(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -66,7 +66,7 @@ func TestTwoClusters(t *testing.T) {
 }
 
 // TestRenamed adds the label cluster to a fleet without it, and runs rename-cluster on the same day. Hours that are
-// read again, now from labelled series, must not be filed twice.
+// read again, now from labelled series, must not be archived twice.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()

@@ -20,7 +20,7 @@ import (
 
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
-// The tables have no partitions. Months may be filed in any order, but MySQL can add partitions only in chronological
+// The tables have no partitions. Months may be written in any order, but MySQL can add partitions only in chronological
 // order, and each new partition alters the table. The primary key keeps the rows of an hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",

@@ -35,8 +35,8 @@ func write(t *testing.T, file, text string) {
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// A request may be filed only if its token is currently in the file, for the same cluster. No token may be valid while
-// the file is missing, empty, invalid or accessible to other users.
+// A request may be accepted only if its token is currently in the file, for the same cluster. No token may be valid
+// while the file is missing, empty, invalid or accessible to other users.
 func TestToken(t *testing.T) {
 	const two = "# rotated in November\n\neast one\nwest  three\neast\ttwo\nthe far south four\n"
 	steps := []struct {

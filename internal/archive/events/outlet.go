@@ -35,13 +35,13 @@ type batch struct {
 	arrived time.Time
 }
 
-// outlet is a sink with the batches that wait for it. Another sink has already filed these batches.
+// outlet is a sink with the batches that wait for it. Another sink has already stored these batches.
 type outlet struct {
 	Destination
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// If batches were dropped, repeat is called after the sink has filed all other batches.
+	// If batches were dropped, repeat is called after the sink has stored all other batches.
 	repeat func()
 
 	// While batches wait, only run uses sink and logged. Otherwise one request at a time uses them.
@@ -148,7 +148,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// drain returns false if the context ended before all batches were filed.
+// drain returns false if the context ended before all batches were stored.
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {
@@ -173,7 +173,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last makes a final attempt to file the waiting batches, and closes the sink.
+// last makes a final attempt to store the waiting batches, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()

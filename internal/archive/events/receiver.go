@@ -1,7 +1,7 @@
-// Package events receives the events of pods and workloads that gpuledger-reconciler sends, and files them in sinks. It
-// responds to a request when each sink has either filed the events or failed. If no sink has filed them, the sender
-// repeats the request. If only some sinks have filed them, the events wait for the other sinks in queues of limited
-// size.
+// Package events receives the events of pods and workloads that gpuledger-reconciler sends, and stores them in sinks.
+// It responds to a request when each sink has either stored the events or failed. If no sink has stored them, the
+// sender repeats the request. If only some sinks have stored them, the events wait for the other sinks in queues of
+// limited size.
 package events
 
 import (
@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime the time to file it. Together they are shorter than the
-	// sender's timeout.
+	// readTime limits the time to read a request, and fileTime the time to store its events. Together they are shorter
+	// than the sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// At shutdown, farewell limits the last request, and lastTry limits the time to file the waiting batches.
+	// At shutdown, farewell limits the last request, and lastTry limits the time to store the waiting batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the value of the header Retry-After, in seconds.
@@ -59,7 +59,7 @@ type Receiver struct {
 	repeated map[string]bool
 }
 
-// New returns a receiver that files events in all destinations. The caller must also call Run.
+// New returns a receiver that stores events in all destinations. The caller must also call Run.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), turn: make(chan struct{}, 1)}
 	r.stopping, r.stop = context.WithCancel(context.Background())
@@ -155,8 +155,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file files events in all sinks at the same time, and queues them for sinks that fail. It returns an error only if no
-// sink filed the events.
+// file adds events to all sinks at the same time, and queues them for sinks that fail. It returns an error only if no
+// sink stored the events.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
@@ -177,7 +177,7 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files the batches that wait for failed sinks. When the context ends, it makes a last attempt, and writes the
+// Run stores the batches that wait for failed sinks. When the context ends, it makes a last attempt, and writes the
 // events that still wait to the dead-letter file.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -211,8 +211,8 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is being filed, and then blocks further requests. It returns false if this takes too
-// long.
+// takesTurn waits until no request is being stored, and then blocks further requests. It returns false if this takes
+// too long.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

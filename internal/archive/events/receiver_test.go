@@ -269,7 +269,7 @@ func TestSlowSink(t *testing.T) {
 }
 
 // If a queue is full, events must be dropped and counted. Each cluster's state must be requested once at the start, and
-// again when the sink has filed the waiting events.
+// again when the sink has stored the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}

@@ -143,8 +143,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// Events wait for a sink when the program ends. If the sink works again, they must be filed. Otherwise they must be
-// written to the dead-letter file, counted and logged.
+// Events wait for a sink when the program ends. If the sink works again, they must be added to the sink. Otherwise they
+// must be written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The response to any body must have a status that senders can handle. The times and lengths in filed rows must be
+// The response to any body must have a status that senders can handle. The times and lengths in stored rows must be
 // within the limits.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)

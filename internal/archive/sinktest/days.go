@@ -134,7 +134,7 @@ func named(of table.Table, row []string) map[string]string {
 }
 
 // compareDays adds up the rows of the daily sums and of the hours, and compares both. If the last hour of a day is
-// filed, the database must already have added up this day.
+// written, the database must already have added up this day.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)

@@ -142,7 +142,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct adds the corrections that change the filed charges to the charges of h.
+// correct adds the corrections that change the stored charges to the charges of h.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// These constants estimate the memory for data that was read, in bytes, including the memory for folding the data.
+// These constants estimate the memory for data that was read, in bytes, including the memory for the rows that are
+// computed.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32

@@ -57,7 +57,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places in which GPUs were read in a window, in all clusters.
+// Readings returns the nodes on which GPUs were read in a window, in all clusters.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {

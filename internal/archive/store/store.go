@@ -127,7 +127,7 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 }
 
 // only returns the cluster that --cluster names, or no cluster if there are no series. It returns an error if series
-// have the label of another cluster, because the cluster would be filed under two names.
+// have the label of another cluster, because the cluster would be archived under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// GPU contains the place, the health and the energy of a GPU in one hour. Unknown strings are empty.
+// GPU contains the place (node, chassis and slot), the health and the energy of a GPU in one hour. Unknown strings are
+// empty.
 type GPU struct {
 	// Cluster and Hour are empty in an [Hour].
 	Cluster                                                                                string
@@ -122,7 +123,7 @@ func (g *GPU) ClearErrors() {
 	g.RecoveryAction = ""
 }
 
-// PlaceFields contains the columns for the place of a GPU. GPUFields contains all columns.
+// PlaceFields contains the columns that identify and locate a GPU. GPUFields contains all columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),

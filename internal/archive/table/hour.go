@@ -84,7 +84,7 @@ func (h *Hour) Join(parts ...*Hour) {
 	slices.SortFunc(h.Charges, Charge.compare)
 }
 
-// Refuse removes energy and times, and keeps places, health and owners, which do not depend on the energy.
+// Refuse removes energy and times, and keeps nodes, slots, health and owners, which do not depend on the energy.
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {

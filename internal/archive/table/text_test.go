@@ -13,7 +13,7 @@ func nodeIn(name string) string {
 	return rows[0][2].(string)
 }
 
-// Strings up to the limit must be filed unchanged. Longer strings must be marked and remain distinct.
+// Strings up to the limit must be stored unchanged. Longer strings must be marked and remain distinct.
 func TestLongTexts(t *testing.T) {
 	longest := strings.Repeat("é", table.MaxText/2)
 	for _, name := range []string{"", "n", longest, "zażółć 🎲", "a~b"} {
@@ -30,8 +30,8 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// Every string must be filed as valid UTF-8, without zero bytes and within the limit. Filing the result again must not
-// change it.
+// Every string must be stored as valid UTF-8, without zero bytes and within the limit. Storing the result again must
+// not change it.
 func FuzzTexts(f *testing.F) {
 	f.Add("n")
 	f.Add(strings.Repeat("\xff", 300))
