@@ -40,11 +40,11 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the places on the previous day, so it does not mark a board that returns
-		// to its node within a day.
+		// For the whole fleet, the query reads the nodes of all boards on the previous day, so it does not mark a board
+		// that returns to its node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// For selected boards, the query reads the hours in which the boards were in each place, and uses the last
-		// place, as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.
+		// For selected boards, the query reads the hours in which the boards were in each node, and uses the last node,
+		// as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
 		lost  = `group by (cluster, node, serial) (
