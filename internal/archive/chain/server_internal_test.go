@@ -51,7 +51,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.statuses = r.statuses[1:]
 		if status == 0 {
 			<-request.Context().Done()
-			return
+			panic(http.ErrAbortHandler) // a return would send status 200
 		}
 		w.Header().Set("Location", "/other")
 		w.WriteHeader(status)
