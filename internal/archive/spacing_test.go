@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// raw returns samples from second phase of an hour, one per interval seconds.
+// raw returns one sample every interval seconds, starting phase seconds after the start of an hour.
 func raw(interval, phase int) (samples []fold.Sample) {
 	for at := phase; at < 3600; at += interval {
 		samples = append(samples, fold.Sample{Time: noon.Add(time.Duration(at)*time.Second + 13*time.Millisecond).UnixMilli()})

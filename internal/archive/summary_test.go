@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// The sink in TestSummary takes one second each for the first two hours, and rejects them.
+// The sink needs one second for each of the first two hours, and rejects both.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0

@@ -67,7 +67,6 @@ func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	}
 }
 
-// Several programs can share a bucket.
 func TestPruneBucket(t *testing.T) {
 	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
