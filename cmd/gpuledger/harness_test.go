@@ -70,7 +70,7 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// A test that waits longer than this timeout hangs. The timeout is long enough for a busy machine.
+// A test that waits longer than this timeout fails. The timeout is long enough for a busy machine.
 const hangTimeout = 10 * time.Minute
 
 // The test fails after [hangTimeout].

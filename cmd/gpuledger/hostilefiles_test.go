@@ -12,8 +12,8 @@ import (
 // docs/security.md states this peak memory for hostile inputs, in bytes.
 const hostilePeak = 40 << 20
 
-// The exporter has the memory limit of its container, on a machine with Docker and Podman whose files have the largest
-// size and the most elements that the exporter accepts, or more.
+// Files of Docker and Podman with the largest accepted size or number of elements, or more, must not make the exporter
+// exceed the memory limit of its container.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {

@@ -130,7 +130,7 @@ func TestReplacedDriverInContainer(t *testing.T) {
 		p, err := exposition.Parse(strings.NewReader(string(body)))
 		return err == nil && p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) > 5
 	})
-	// The exporter now loads the new library, because it has replaced the old file.
+	// The new library replaces the old file, so the exporter now loads the new library.
 	n.install(newDriver.Version)
 	after := again.scrapeUntil("the new driver is read", func(p page) bool {
 		return p.Sum("gpuledger_driver_info", map[string]string{"driver_version": newDriver.Version}) == 1 && hasEnergy(p)
