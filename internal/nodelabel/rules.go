@@ -20,6 +20,7 @@ const (
 	GPUID Scheme = "gpuid"
 )
 
+// The prefixes of label keys, by scheme.
 const (
 	OwnPrefix   = "gpuledger.io"
 	GPUIDPrefix = "gpuid.github.com"

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
+// Resources of the Kubernetes API, as they are named in its paths.
 const (
 	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
