@@ -89,7 +89,9 @@ func TestBills(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := benchOf(t, onH100(tt.replicas, tt.pods, tt.daemons), false)
+			sc := onH100(tt.replicas, tt.pods, tt.daemons)
+			sc.NoTruth = true
+			b := benchOf(t, sc, false)
 			b.run(600)
 			b.balanced()
 			page, err := exposition.Parse(strings.NewReader(b.page()))

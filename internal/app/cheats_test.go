@@ -82,6 +82,7 @@ func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string
 // charges runs a scenario for two minutes. For each GPU, it returns the part of the energy that is
 // charged to each namespace or unit, and the part that is unattributed for each reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
+	sc.NoTruth = true
 	b := benchOf(t, sc, false)
 	b.run(120)
 	b.balanced()

@@ -44,7 +44,7 @@ func TestIdlePowers(t *testing.T) {
 		} {
 			t.Run(load.name+", "+tt.source, func(t *testing.T) {
 				sc := load.scenario
-				sc.Sampling.Power = tt.samples
+				sc.Sampling.Power, sc.NoTruth = tt.samples, true
 				b := benchOf(t, sc, false, tt.flags...)
 				b.run(600)
 				b.balanced()

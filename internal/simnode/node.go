@@ -111,10 +111,11 @@ func (n *Node) begin() error {
 // Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, it does
 // nothing.
 func (n *Node) Step(now gpu.Instant) error {
-	return n.Watch(now, func(Truth, []Activity) {})
+	return n.Watch(now, nil)
 }
 
-// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step.
+// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step. A nil
+// report is not called.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,16 +127,28 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 		if err := n.apply(n.world.advance()); err != nil {
 			return err
 		}
-		if n.world.scenario.NoTruth {
-			continue
+		if err := n.report(report); err != nil {
+			return err
 		}
-		row := n.world.truth()
+	}
+	return n.publish()
+}
+
+func (n *Node) report(report func(Truth, []Activity)) error {
+	written := !n.world.scenario.NoTruth
+	if !written && report == nil {
+		return nil
+	}
+	row := n.world.truth()
+	if written {
 		if err := n.truth.add(row, n.world.steps); err != nil {
 			return fmt.Errorf("write truth: %w", err)
 		}
+	}
+	if report != nil {
 		report(row, n.world.activity())
 	}
-	return n.publish()
+	return nil
 }
 
 // maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for the step,

@@ -50,6 +50,7 @@ func Play(ctx context.Context, library string, c Case, length time.Duration) (r 
 		return Result{}, err
 	}
 	defer os.RemoveAll(dir)
+	c.Scenario.NoTruth = true
 	b := &bench{Case: c, now: start}
 	if b.node, err = simnode.Open(dir, c.Scenario, start); err != nil {
 		return Result{}, err
