@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns the owner's account, and opens it at zero if it does not exist.
+// If the owner has no account, account opens an account with zero energy.
 func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
 	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
@@ -24,9 +24,9 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens the accounts of new holders at zero before energy is charged to them, because Prometheus functions
-// such as rate and increase ignore the first value of a counter. It does not wait until the earlier intervals are
-// settled.
+// openHolders opens an account with zero energy for each new holder before it is charged, because Prometheus functions
+// such as rate and increase ignore the first value of a counter. It opens the account even if earlier intervals are not
+// settled yet.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -34,9 +34,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive records the time at which each owner was last on the GPU or may have held it. An owner whose allocation is
-// still listed may hold the GPU, even if its pod seems to have ended. While the kubelet does not respond, every holder
-// may still hold the GPU.
+// markAlive records when each owner was last on the GPU or may have held it. An owner whose allocation is still listed
+// may hold the GPU, even if its pod seems to have ended. While the kubelet does not respond, every holder may still
+// hold the GPU.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -54,9 +54,10 @@ func (b *book) markAlive(iv *interval, parts []part) {
 }
 
 // openProcess returns the account of a process within its owner's account. It deletes the account of an earlier process
-// with the same PID, because both accounts would have the same series. It returns the folded account, which the owner's
-// other processes share, in two cases: the limit of process accounts is reached, or the list of processes is outdated
-// and a later process with the same PID already has an account.
+// with the same PID, because both accounts would have the same series. Further processes of the owner share one folded
+// account. openProcess returns the folded account if the limit of process accounts is reached. It also returns the
+// folded account if the process comes from an outdated list and a later process with the same PID already has an
+// account.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -118,7 +119,7 @@ func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount 
 	return &a.Units[len(a.Units)-1]
 }
 
-// No energy is lost, because the owner's account contains the energy of its processes.
+// No energy is lost, because the owner's account also counts the energy of its processes.
 func (b *book) dropProcesses() {
 	for i := range b.Accounts {
 		b.Accounts[i].Processes = nil
@@ -126,8 +127,8 @@ func (b *book) dropProcesses() {
 }
 
 // retire deletes accounts that have not been alive for the retention time, and adds their energy to Retired. The
-// accounts of a group (the containers of a pod) retire together, so that the group's sums do not fall while the group
-// exists. A folded account ends with its owner's account.
+// accounts of a group (the containers of a pod) are deleted at the same time, because otherwise the sum over the group
+// would fall while the group exists. A folded account is deleted with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

@@ -104,8 +104,8 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// An outdated list contains a process whose PID already belongs to another process. It must not reopen the account of
-// the earlier process, because the values of the series would decrease.
+// An outdated list contains a process whose PID already belongs to another process. The ledger must not open the
+// account of the earlier process again, because the values of the series would decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// usualOwners is enough for almost every GPU. With at most this number of parts, apportion allocates only its result.
+// A GPU rarely has more owners. With up to usualOwners weights, apportion allocates memory only for its result.
 const usualOwners = 16
 
-// apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part down to whole units
-// (millijoules or nanoseconds), and then gives the remaining units to the parts with the largest remainders. If two
+// apportion divides an amount by weights so that the parts sum to it exactly. It first rounds each part down to whole
+// units (millijoules or nanoseconds). Then it adds the remaining units to the parts with the largest remainders. If two
 // remainders are equal, the earlier part gets the unit, so callers sort the parts. The amount must not be negative, and
 // at least one weight must be positive.
 func apportion[T ~int64](amount T, weights []uint64) []T {

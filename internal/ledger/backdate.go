@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The last samples of an interval arrive with the next observation. backdate adds these samples to the earlier
-// intervals, which are not settled yet, and returns the other samples. If a process has ended, its samples belong to
-// the time before its end. If the samples begin after that end, the process uses the GPU again.
+// The driver reports the last samples of an interval only after the end of the interval. backdate adds these samples to
+// the intervals that are not settled yet, and returns the other samples. If a process has left the GPU, its samples
+// count for the time before it left. If the samples begin later, the process has returned to the GPU.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -33,7 +33,7 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 }
 
 // spread divides an activity evenly over its time span. Each pending interval in which the process was present gets the
-// part that lies in the interval. spread returns the sum of these parts. The process counts as active in an interval
+// busy time of the overlap. spread returns the sum of these busy times. The process counts as active in an interval
 // only if the activity covers more than three quarters of the interval.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
@@ -53,7 +53,8 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// Late energy covers several intervals and has its own record of their work, so spreadLate adds the work there too.
+// Late energy covers several intervals and has its own record of the work in them, so spreadLate adds the work there
+// too.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -63,7 +64,7 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the record of work for the late energy whose time contains the interval, or nil if there is none.
+// lateWindow returns the window of the late energy that covers the interval, or nil if no late energy covers it.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -76,8 +77,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of an ended process to the pending intervals in which the process was present.
-// Activity outside these intervals is added to the newest of them.
+// addLast divides the last activity of a process that left the GPU among the pending intervals in which the process was
+// present. It adds the remaining busy time to the newest of these intervals.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)

@@ -21,8 +21,8 @@ type board struct {
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded is set if the counter has restarted since the last mark, and restarted if the exporter has restarted
-	// since then.
+	// reloaded is set if the counter has restarted since the last mark. restarted is set if the exporter has restarted
+	// since the last mark.
 	reloaded, restarted bool
 
 	// between contains the observations since the last mark. All their readings were wrong.
@@ -33,7 +33,7 @@ type board struct {
 	listed  time.Duration                   // time at which the driver reported the list
 	left    map[gpu.ProcessID]time.Duration // first mark at which the process was absent, although it was present at the mark before
 
-	// The book is settled up to the mark settled. energy is the energy of the book.
+	// settled is the mark up to which the book is settled. energy is the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
 	book    *gpu.Book     // the newest published book
@@ -115,7 +115,7 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// right is set if the reading in the observation is correct. Such an observation ends a span.
+// right is set if the reading in the observation is correct. An observation with a correct reading ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {

@@ -9,20 +9,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A book contains the accounts of one GPU. Each accepted reading is a mark. Two consecutive marks bound an interval.
-// Intervals are settled in chronological order.
+// A book contains the accounts of one GPU. Each accepted reading of the counter is a mark, and an interval is the time
+// between two consecutive marks. The intervals are settled in chronological order.
 type book struct {
 	gpu.Book
-	// handedOut is set while a state that was returned to a caller shares the accounts.
+	// handedOut is set while the book shares its accounts with a state that was returned to a caller.
 	handedOut bool
 	// last is the newest mark, or nil before the first reading.
 	last *Mark
 	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since contains the observations after pendingReset, or after last if pendingReset is nil.
+	// since contains the observations after last, or after pendingReset if pendingReset is set.
 	since        window
 	pendingReset *pendingReset
-	// still is nil unless the counter has stopped changing.
+	// still is nil while the counter changes.
 	still *standing
 	read  Mark
 	lag   lag
@@ -34,17 +34,19 @@ type book struct {
 	// are on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation
-	// contained no samples. left contains the times at which processes recently left the GPU.
+	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation contained
+	// no samples.
+	// left contains the times at which processes recently left the GPU.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders contains the last known allocations. unknown contains the settled time since they became unknown.
+	// holders contains the last known allocations. unknown contains the settled time in which the allocations were
+	// unknown.
 	holders []gpu.Allocation
 	unknown Unknown
-	// shortLived is not saved, because the ledger learns its values again within seconds.
+	// shortLived is not saved in the state, because the ledger learns its values again within seconds.
 	shortLived shortLived
 	recent     recentWork
-	// meter learns the GPU's idle power. If it is unknown, the ledger estimates it from kind, stored and configured.
+	// meter learns the GPU's idle power. Until it is known, the ledger estimates it from kind, stored and configured.
 	// maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
 	kind               kind
@@ -56,14 +58,13 @@ type book struct {
 	// instance; the empty string is the key of the whole GPU.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains the owners that were alone on the GPU or an instance until the end of the last settled interval.
+	// alone contains owners and the time in which each was the only owner on the GPU or on an instance.
 	alone []soleUse
-	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
+	// rest is the fraction of a millijoule that ownShare adds to the next interval.
 	rest float64
 }
 
-// A Mark is one accepted reading of the board's counter, with the processes on the GPU at that
-// time.
+// A Mark is one accepted reading of the board's counter, with the processes on the GPU at that time.
 type Mark struct {
 	At        gpu.Instant      `json:"at"`
 	Energy    gpu.Millijoules  `json:"energy"`
@@ -73,11 +74,11 @@ type Mark struct {
 	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
 	sum    *gpu.Millijoules
-	// share is the GPU's share of the module's energy since the last mark; 0 means that the energy is not divided.
+	// share is the GPU's share of the module's energy since the last mark. If it is 0, the energy is not divided.
 	share float64
-	// listed is set if the processes at the mark were known, and outdated if they come from an earlier observation.
+	// listed is set if the processes at the mark were known. outdated is set if they come from an earlier observation.
 	listed, outdated bool
-	// took is the maximum time between the reading of the counter and At. It is shorter than a gap.
+	// took is the maximum time between the reading of the counter and At. It is at most the minimum length of a gap.
 	took time.Duration
 }
 
@@ -86,8 +87,8 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 	return found
 }
 
-// A pendingReset is a reading that cannot follow the last mark. The next reading shows whether it was a glitch or a
-// reset of the counter.
+// A pendingReset is a reading that cannot follow the last mark, because the counter fell or rose too far. The next
+// reading shows whether the value was wrong or the counter was reset.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading
@@ -99,18 +100,19 @@ type interval struct {
 	energy   gpu.Millijoules
 	window
 	// gap is set if the users between the marks are unknown, for example after a restart or a long time without
-	// observations. other is set for late energy if a process worked that was not present at the first mark.
+	// observations.
+	// other is set for late energy if a process worked that was not present at the first mark.
 	gap, other bool
 	reset      bool
-	// changed is the mark at which the counter last changed, or nil if the counter was changing at the start.
+	// changed is the mark at which the counter last changed, or nil if the counter changed at the first mark.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
-	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
+	// unmetered is set if the power of the GPU cannot be computed from the energy of the interval.
 	unmetered bool
-	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. Examples are
-	// the energy of a time in which the counter did not change, or was not available. timeless is set for such a late
-	// interval, because other intervals already count its time.
+	// late contains the energy of an earlier time that the counter reported only at the end of this interval, or is
+	// nil. For example, the counter did not change in the earlier time, or was not available. timeless is set for such
+	// a late interval, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -173,7 +175,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// If the observation contains no list of processes, the last list remains valid for settleTimeout.
+// present returns the current list of processes. If the observation contains no list, it returns the last list for up
+// to settleTimeout.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -193,9 +196,9 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations and opens accounts for new holders. It adds the allocations to the intervals that wait for
-// them. Without new marks a book retires no accounts, so learn opens none. Otherwise the book would collect the
-// accounts of all future pods.
+// learn records allocations, and adds them to the intervals that wait for them. If the last mark is recent, it also
+// opens accounts for new holders. Without new marks a book deletes no accounts, so it would collect the accounts of all
+// future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -244,8 +247,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownShare returns the GPU's share of its module's energy in whole millijoules. It carries the fraction of a millijoule
-// over to the next interval.
+// ownShare returns the GPU's share of its module's energy in whole millijoules. The remaining fraction of a millijoule
+// is added to the energy of the next interval.
 func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	if share <= 0 || share >= 1 {
 		return energy

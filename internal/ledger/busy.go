@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Late samples can add busy time to an interval in which the account is not active. Therefore the busy time is limited
-// by the total active time of the account, not by the active time of each interval.
+// Late samples can add busy time to an interval in which the account is not active. Therefore addTimes limits the total
+// busy time of the account by its total active time, instead of limiting each interval.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
@@ -15,9 +15,9 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of an owner, summed over its processes. If there are no samples and the owner
-// is alone on the GPU or MIG instance, it returns the busy time of the GPU or instance. It excludes the work of an MPS
-// server, because the shares of the server's clients are unknown.
+// busyTime returns the sampled busy time of an owner, summed over its processes. Without samples, it returns the busy
+// time of the GPU or MIG instance if the owner is alone there. It excludes the work of an MPS server, because it is
+// unknown for which client the server worked.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

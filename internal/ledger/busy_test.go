@@ -15,7 +15,7 @@ type burstLoad struct {
 	bursts []gpu.Span // bursts on the boot clock
 }
 
-// duty is about the share of the time that the bursts take.
+// duty is the approximate share of the time in which the process works.
 func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration) *burstLoad {
 	l := &burstLoad{Process: p}
 	longest := 2 + r.Float64()*198

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The energy of a gap is charged to an owner only if nothing changed across the gap.
+// The energy of a gap is charged to an owner only if the processes and allocations are the same at both ends of the
+// gap.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
@@ -58,15 +59,17 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	b.meter.minutes.add(l, b.kind.limit)
 }
 
-// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. The rules name the charging method, or
-// the reason for unattributed energy, in parentheses:
+// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. Idle energy is the idle power times
+// the idle time, and busy energy is the rest. Each rule names the charging method, or the reason for unattributed
+// energy, in parentheses:
 //
 //   - If only one owner holds the part or works on it, this owner is charged for all energy (exclusive). If
-//     the holders are only presumed, or if the list of processes is outdated, the method is allocated.
-//   - If there are several owners, the idle part is charged to the holders, by replicas, even if a holder has
-//     no process (allocated). If there are no holders, it is divided equally over the owners of contexts.
-//   - If there are several owners, the busy part is charged by activity (shared). If no sample names a
-//     process, it is charged by recent activity (shared). Without activity, it is charged like the idle part
+//     the holders are only presumed because the kubelet does not respond, or if the list of processes is
+//     outdated, the method is allocated.
+//   - If there are several owners, the idle energy is divided among the holders by replicas, even if a holder
+//     has no process (allocated). Without holders, it is divided equally among the owners of contexts.
+//   - If there are several owners, the busy energy is divided by activity (shared). If no sample names a
+//     process, it is divided by recent activity (shared). Without activity, it is divided like the idle energy
 //     (allocated).
 //   - If there is no owner because the holders are stale or dead, or because a list is missing, the energy is
 //     unattributed (unknown).

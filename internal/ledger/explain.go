@@ -2,7 +2,8 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// before is the unattributed energy of the book before the interval. [trail.end] replaces it by the increase.
+// begin stores the book's unattributed energy before the interval. [trail.end] replaces it by the increase in the
+// interval.
 func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return

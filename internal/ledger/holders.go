@@ -7,14 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder sorts a copy of the allocations, because apportion gives the remaining units to the earlier of equal parts.
+// inOrder returns a sorted copy, because apportion gives a remaining unit to the earlier of two equal parts.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
 	return sorted
 }
 
-// liveHolders includes allocations that are only presumed, because the kubelet does not respond.
+// While the kubelet does not respond, liveHolders also returns holders that are only presumed.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
 // An allocation is live if it is up to date, and if its pod is alive and has a known UID.

@@ -18,7 +18,7 @@ type load struct {
 	// utilization is the utilisation that the driver reports, 0 to 1, or 0 if unknown.
 	utilization float64
 	// open is set if processes had contexts at both ends of the interval. closed is set if no process had a context.
-	// Neither is set if the first context was opened or the last one was closed in the interval.
+	// Both are unset if the first context was opened or the last context was closed in the interval.
 	open, closed bool
 	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time. sampled is set if
 	// the samples show every quiet time.
@@ -39,8 +39,8 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the busy share of the interval, 0 to 1. In MIG mode it uses the activity of the instances, and on a
-// whole GPU the samples of processes. If no sample names a process, it uses the utilisation of the GPU.
+// busyShare returns the busy share of the interval, 0 to 1. In MIG mode it uses the activity of the instances. On a
+// whole GPU it uses the samples of processes, or the utilisation of the GPU if no sample names a process.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -67,9 +67,9 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
-// mostBusy returns the largest possible busy share: the sum of the instances' busy times, as if they had worked at
-// different times. One instance may draw as much power as the limit of the GPU. The result stays below 1, because at 1
-// the whole power would count as idle power.
+// mostBusy returns the largest possible busy share. It adds the busy times of the instances as if no two instances had
+// worked at the same time, because one instance alone may draw the power limit of the GPU. The result stays below 1,
+// because at 1 the whole power would count as idle power.
 func (iv *interval) mostBusy() float64 {
 	const most = 0.99
 	var busy time.Duration
@@ -86,7 +86,7 @@ func (iv *interval) meanUtilization() (float64, bool) {
 	return min(iv.utilization/float64(iv.looks), 1), true
 }
 
-// At rest, all energy is idle energy. If the busy share is unknown, the idle energy is 0.
+// If the GPU is at rest, all energy is idle energy. If the busy share is unknown, the idle energy is 0.
 func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
@@ -97,19 +97,20 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
-// A single quiet interval is not enough, because it may contain short work that the samples missed.
+// A GPU is at rest only after two quiet intervals, because a single quiet interval may contain short work that the
+// samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power determines how the energy is divided. At rest all energy is idle, and
-// without idle time all energy is busy.
+// dividesBy reports whether the idle power determines how the energy is divided. It does not if all energy is idle (the
+// GPU is at rest) or all energy is busy (there is no idle time).
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
 	// The idle power is this quantile of the measured powers. A minimum could be an outlier, and a median would include
 	// short work that the samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods of at least periodLength with minPowers to maxPowers powers. The idle power is a
-	// quantile over the last periods.
+	// Measured powers are grouped into periods. A period lasts at least periodLength and contains minPowers to
+	// maxPowers powers. The idle power is a quantile over the last periods.
 	periodLength = time.Minute
 	minPowers    = 3
 	maxPowers    = 60
@@ -117,13 +118,14 @@ const (
 	carried      = periods / 4 // a restored idle power counts as this number of periods
 )
 
-// An idleMeter learns the idle power of a GPU. A restart keeps the learned power, but not the state of the meter.
+// An idleMeter learns the idle power of a GPU. After a restart, only the learned power is restored.
 type idleMeter struct {
 	// last is the load of the previous interval. It is unknown at first and after a gap.
 	last load
-	// open is the quiet power with contexts, and closed without contexts.
+	// open is the power in quiet times while processes have contexts. closed is the power in quiet times without
+	// contexts.
 	open, closed level
-	// lowest is the lowest power with contexts that lasted for two consecutive intervals, or 0 if there is none yet.
+	// lowest is the lowest power that two consecutive intervals with contexts did not exceed, or 0 if it is unknown.
 	lowest  gpu.Watts
 	minutes minutes
 }

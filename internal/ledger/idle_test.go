@@ -22,7 +22,7 @@ type meter struct {
 	// The meter copies limit, quiet, stored, configured and sampled into each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// utilization is the utilisation of the GPU while samples name a process, and unnamed while they name none.
+	// The meter reports utilization while samples name a process, and unnamed while no sample names a process.
 	utilization, unnamed float64
 	// weighted is set if the driver reports only the processes that work at the moment of the reading. The activity is
 	// then unknown while no process works.
@@ -73,8 +73,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// The idle power is known after three measurements of two quiet intervals in a row. There may be work between the
-// measurements.
+// The idle power is known after three measurements. A measurement needs two quiet intervals in a row. There may be work
+// between the measurements.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")

@@ -11,8 +11,8 @@ import (
 // A minute contains the mean power of a GPU in W and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums contains the energy in J, the busy time in s according to samples of work and according to utilisation, and the
-// length in s.
+// sums contains the energy in J and the length in s of the current minute. busy is the busy time in s according to
+// samples of work, and utilized is the busy time in s according to the utilisation.
 type sums struct{ energy, busy, utilized, took float64 }
 
 // minutes estimates the idle power of a GPU that has had no observed idle time, from the last minutes in which
@@ -24,7 +24,7 @@ type minutes struct {
 	idle gpu.Watts
 }
 
-// add uses the GPU's utilisation too, because samples of processes can miss work.
+// add also uses the GPU's utilisation, because samples of processes can miss work.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
@@ -43,7 +43,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the minutes with the least work: a fifth of all minutes, but at least one.
+// quietest returns the mean power and the mean busy share of the fifth of the minutes with the least work. It uses at
+// least one minute.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -88,8 +89,8 @@ type kind struct {
 	limit gpu.Watts
 }
 
-// peers contains two medians over the node's GPUs of one kind: of the measured idle powers, and of the powers in quiet
-// times without contexts. A median is 0 if it is unknown.
+// peers describes the node's GPUs of one kind. open is the median of their measured idle powers, and closed is the
+// median of their powers in quiet times without contexts. A median is 0 if it is unknown.
 type peers struct{ open, closed gpu.Watts }
 
 func (l *Ledger) peers() map[kind]peers {

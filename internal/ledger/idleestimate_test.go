@@ -78,9 +78,9 @@ func TestContextsChange(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after the third second with contexts, three times")
 }
 
-// One holder works for a share of each second, another holder is idle, and the power limit is 700 W. The estimate must
-// be possible: work draws more than 0 W and at most the limit. The error of the estimate charges some energy to the
-// wrong holder, but little on average over all idle powers and kinds of work.
+// One holder works for a share of each second, another holder is idle, and the power limit is 700 W. The power of work
+// that follows from the estimate must be above 0 W and at most the limit. The error of the estimate charges some energy
+// to the wrong holder, but this energy must be small on average over all idle powers and kinds of work.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64

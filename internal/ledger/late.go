@@ -34,8 +34,8 @@ func (g *lag) sameOwners(m Mark) bool {
 	})
 }
 
-// appendLate closes an interval with a reading of a counter that was behind. If the owners changed recently, the energy
-// above the board's maximum for this interval is charged like the energy of a gap.
+// appendLate closes an interval at whose end the counter caught up. If the owners changed recently, the energy that the
+// board cannot have drawn in this interval is charged like the energy of a gap.
 func (b *book) appendLate(m Mark, grown gpu.Millijoules, gapAfter time.Duration) {
 	own := grown
 	if !b.lag.sameOwners(m) {

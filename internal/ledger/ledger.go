@@ -28,7 +28,7 @@ type Config struct {
 	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored state,
 	// because a counter that no longer grows would suggest that the owners do not work.
 	Profiling bool
-	// Explain limits the memory and the age of the intervals that explain charges.
+	// Explain limits the memory and the age of the intervals that are kept to explain charges.
 	Explain Explain
 }
 
@@ -61,8 +61,8 @@ type Observation struct {
 	// If the board has several counters, Counter is the name of the counter from which Energy was read. Otherwise
 	// it may be empty. Two counters may have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the integral of power, or nil if unknown. If Counter changes, the ledger uses the increase of
-	// PowerSum for the time of the change. Therefore an observation may contain both PowerSum and Energy.
+	// PowerSum is the integral of power, or nil if unknown. If Counter changes between two observations, the ledger
+	// uses the increase of PowerSum instead of Energy. Therefore an observation may contain both values.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers, or 0 if it is unknown.
 	MaxPower gpu.Watts
@@ -83,12 +83,12 @@ type Observation struct {
 	// Utilization is the busy share of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
-	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is
-	// set. Otherwise the list from the last observation that had one remains valid for ten seconds.
+	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is set. If
+	// it is not set, the ledger uses the last known list for up to ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions describes the partitioning of the GPU, or is nil without MIG. Places contains the instance of
-	// each process.
+	// Partitions describes the partitioning of the GPU, or is nil without MIG. Places contains the MIG instance of each
+	// process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
@@ -106,9 +106,9 @@ type Observation struct {
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. Otherwise
-	// the ledger also uses the last known allocations of the groups that are still alive. Alive contains the UIDs
-	// of the live groups, or is nil if these UIDs are also unknown.
+	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. If it is not
+	// set, the ledger also uses the last known allocations of the pods and units that are still alive. Alive contains
+	// the UIDs of these live groups, or is nil if the UIDs are also unknown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -169,9 +169,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that probably gets no more charges before the next boot of the node: the books of GPUs that were
-// replaced, and the process accounts of GPUs that have been lost for a long time. If a lost GPU returns, the rest of
-// its book continues.
+// Tidy deletes data that is probably not needed before the next boot of the node. It deletes the books of GPUs that are
+// not known, because they were replaced. It deletes the process accounts of GPUs that are known but not shown, because
+// they have been lost for a long time. The rest of such a book is kept in case the GPU returns.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -210,15 +210,15 @@ type BookState struct {
 	Base Mark `json:"base"`
 	// Unknown contains the settled time since the allocations became unknown.
 	Unknown Unknown `json:"unknown,omitzero"`
-	// Still is the mark at which the counter last changed, or nil if that was the base.
+	// Still is the mark at which the counter last changed, or nil if the counter changed at Base.
 	Still *Mark `json:"still,omitempty"`
 	// Intervals returns the recent settled intervals, oldest first. It is nil if the ledger keeps no intervals. It is
 	// not saved.
 	Intervals iter.Seq[gpu.Interval] `json:"-"`
 }
 
-// State returns the settled state of all GPUs, including lost ones. The state does not change when the ledger
-// continues. Callers must not modify it.
+// State returns the settled state of all GPUs, including lost GPUs. Later calls of Observe and Settle do not change the
+// returned state. Callers must not modify it.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
@@ -230,8 +230,9 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock. The base
-// must be the end of the book, because otherwise the ledger would charge energy twice or would not advance the book.
+// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock. The time of
+// Base must be the time up to which the book is settled. Otherwise the ledger would charge energy twice or would not
+// advance the book.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {

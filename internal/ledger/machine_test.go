@@ -216,7 +216,7 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// After o, the ledger must ignore a different observation with the same time.
+// After the observation o, the ledger must ignore a different observation with the same time.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o

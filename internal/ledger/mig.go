@@ -29,8 +29,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the energy of the interval over the parts: idle energy by slices times idle time, including free
-// slices, and busy energy by slices times busy time. If the busy time is unknown, it divides all energy by slices.
+// price divides the energy of the interval over the parts. Idle energy is divided by slices times idle time, and free
+// slices get a part of it. Busy energy is divided by slices times busy time. If the busy time is unknown, all energy is
+// divided by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle

@@ -17,7 +17,7 @@ type part struct {
 	slices uint64
 	active time.Duration
 	// idle and busy are the idle and the busy energy of the part. method is the charging method for the busy energy of
-	// a MIG instance. The method price sets them.
+	// a MIG instance. The function price sets all three.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
 	// worked is set if work was sampled. estimated is set if the energy was divided with an estimated idle power.
@@ -29,8 +29,8 @@ type part struct {
 	// holders contains the live allocations of the part. allocated is set if there is any allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding divides the energy that is charged to holders. recent divides the energy of work for which no sample
-	// names a process.
+	// holding contains the weights for energy that is charged to holders. recent contains the weights for the energy of
+	// work for which no sample names a process.
 	holding, recent weighting
 }
 

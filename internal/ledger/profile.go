@@ -74,8 +74,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the owner of [part.sole] if it has an account. If the part has no processes, it returns the only
-// holder.
+// If the part has no processes, onlyOwner returns the only holder. Otherwise it returns the owner from [part.sole] if
+// this owner can have an account.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {
@@ -91,7 +91,7 @@ func (p *part) onlyOwner() (gpu.Owner, bool) {
 	return s.owner, true
 }
 
-// aloneOn returns -1 if there is no sole use.
+// aloneOn returns the index in alone, or -1 if no owner was alone on the instance.
 func (b *book) aloneOn(instance string) int {
 	return slices.IndexFunc(b.alone, func(u soleUse) bool { return u.GPUInstance == instance })
 }

@@ -17,7 +17,7 @@ func profiled(o ledger.Observation, instance string, from, to float64) ledger.Ob
 	return o
 }
 
-// work returns what profiled adds in a number of seconds.
+// work returns the sum of the profiles that profiled adds in the given number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
@@ -116,9 +116,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// If the new exporter process profiles GPUs, it must continue the profiled work. Otherwise it must drop it, because the
-// owner of a value that no longer grows would seem to do no work. State files of earlier versions contain no profiled
-// work.
+// If the new exporter process profiles GPUs, it must continue the profiled work. If it does not, it must drop the
+// profiled work, because an owner whose profiled work no longer grows would seem to do no work. State files of earlier
+// versions contain no profiled work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -206,8 +206,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the settled profiles. most is their sum by instance. alone is, for each pod, the total time of the
-// profiles during which it was alone on the board.
+// settle removes the settled profiles. most is the sum of the removed profiles by instance. alone is the total time of
+// the profiles in which a pod was alone on the board, by pod.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the duration of the first
-// reading (at most the length of a gap), because the counter may have been read up to this duration before the time of
-// the reading.
+// accept checks a reading. The increase ΔE since the last mark must be between 0 and 1.5 × maximum power × Δt. Δt is
+// the time since the last mark plus the time that the reading at the last mark took (at most the length of a gap),
+// because the counter may have been read at the start of this time.
 //
 // A counter that does not change was not refreshed, because a board that is on draws power. The next increase is
 // charged for the whole time since the counter last changed, and its limit is the energy that the board can draw in
@@ -88,8 +88,8 @@ const counterStep = 100 * time.Millisecond
 // assumedMaxPower is used if the maximum power of a board is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether reading b can follow reading a. The counter may rise by more than the energy that the board
-// can draw between the readings: by half of this energy, or by the argument beyond if this is larger.
+// plausible reports whether reading b can follow reading a. The counter may rise by the energy that the board can draw
+// between the readings, plus a tolerance. The tolerance is half of this energy, or the argument beyond if it is larger.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

@@ -329,7 +329,7 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// A share of 0 or 1 means all energy. Fractions of a millijoule are carried over.
+// A share of 0 or 1 means all energy. Fractions of a millijoule are added to the next interval.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

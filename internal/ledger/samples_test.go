@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// The samples end 200 ms before the observation and cover the duration back.
+// The samples end 200 ms before the observation. back is the length of the time that they cover.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {

@@ -61,8 +61,8 @@ func (p *part) hasShare(owner gpu.Owner) bool {
 
 func (s *share) worked() bool { return s.active || s.activity > 0 }
 
-// charge adds energy to the share and divides it over the processes, by activity or equally. For several processes, the
-// method is shared or allocated, even if the energy of the share is exclusive.
+// charge adds energy to the share and divides it over the processes, by activity or equally. If the owner has several
+// processes, their method is shared or allocated, even if the energy of the share is exclusive.
 func (s *share) charge(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	s.energy[method] += amount
 	switch len(s.processes) {

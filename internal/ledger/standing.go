@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing describes a counter that has not changed, or could not be read, since a mark before the last mark. In this
-// time intervals are closed without energy, so that the held time and the active time of the owners are counted. When
-// the counter rises again, the increase is charged for the whole time since the last change.
+// A standing describes a counter that has not changed, or could not be read, since the mark from. During this time,
+// intervals are closed with zero energy, so that the held time and the active time of the owners are counted. When the
+// counter rises again, the increase is charged for the whole time since the last change.
 type standing struct {
 	from Mark
-	// seen contains the observations of the closed intervals. If long is set, it contains only the processes at both
-	// ends, and other is set if another process worked in between.
+	// seen summarises the observations since from. It is empty if long is set.
+	// other is set if a process worked that was not present at from.
 	seen        window
 	long, other bool
 }
@@ -29,7 +29,7 @@ func (b *book) changed() *Mark {
 	return b.last
 }
 
-// stand closes an interval without energy, because the counter has not changed.
+// stand closes an interval with zero energy, because the counter has not changed.
 func (b *book) stand(m Mark, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	b.append(m, 0, gapAfter)

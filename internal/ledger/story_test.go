@@ -77,7 +77,7 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// The process may be missing from the list of processes.
+// The process may be missing from the observation's list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o

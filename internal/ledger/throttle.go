@@ -27,9 +27,9 @@ func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	}
 }
 
-// throttledPart returns, for each cause, the time for which the GPU was throttled, and the part of the energy e that
-// was used in this time, rounded down, as if the power were constant. For late energy the time is 0, because other
-// intervals count it.
+// throttledPart returns the throttled time and the throttled energy for each cause. The throttled energy is the part of
+// e that was used in the throttled time if the power was constant, rounded down. For late energy the throttled time is
+// 0, because other intervals count it.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {

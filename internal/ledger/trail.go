@@ -77,12 +77,12 @@ func (t *trail) size() int {
 	return sum
 }
 
-// segmentBytes is the size in bytes of a segment value, in the trail and in the published view, without the encoded
-// intervals.
+// segmentBytes is the memory in bytes of two segment values without the encoded intervals: one value in the trail, and
+// one in the published view.
 const segmentBytes = 64
 
-// view returns the intervals of the period, oldest first. It does not change when the ledger continues. It is nil if
-// the trail keeps no intervals.
+// view returns the intervals of the period, oldest first. The result contains no later intervals. It is nil if the
+// trail keeps no intervals.
 func (t *trail) view() iter.Seq[gpu.Interval] {
 	if t == nil {
 		return nil

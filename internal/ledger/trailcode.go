@@ -17,7 +17,7 @@ type encoder struct {
 	names map[gpu.AccountKey]uint64
 }
 
-// header is the state that an encoder and its decoder share.
+// header is the part of the state that must be equal in an encoder and its decoder.
 type header struct {
 	end    time.Duration // end of the previous interval on the boot clock
 	offset int64         // wall clock minus boot clock, in nanoseconds

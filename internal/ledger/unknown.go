@@ -68,8 +68,8 @@ func (u *Unknown) heldBy(group gpu.Owner) (most time.Duration) {
 }
 
 // presume records known allocations. While the list of allocations is incomplete, it adds the last known allocations,
-// which are live if their group is alive. If the live groups are unknown too, they are not live until [book.learnAlive]
-// is called.
+// which are live if their group is alive. If the live groups are unknown too, the added allocations are not live until
+// [book.learnAlive] is called.
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -136,8 +136,8 @@ func (iv *interval) countUsers() {
 	iv.to.Holders = iv.holders
 }
 
-// holdersBefore returns the allocations for an interval that ended before the allocations became known. Since then,
-// some owners may have ended and others may have started.
+// holdersBefore returns the allocations for an interval that ended before the allocations became known. Between these
+// two times, some owners may have ended and others may have started.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -150,11 +150,13 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval, and earlier time that was not credited yet, to the held time of each live holder. It also
-// credits an owner that held the device at the start of the interval and worked, even if the owner has ended. For two
-// other kinds of owners, it records the time in unknown, because they may be credited later: owners with a process,
-// whose allocation may be newer than the list of allocations; and the last known holders while the allocations are
-// unknown. After a gap, a last known holder must also have held the device before the gap.
+// holdTime adds the interval to the held time of each live holder, and also earlier time that was not credited yet. It
+// also credits an owner that held the device at the start of the interval and worked, even if the owner has ended.
+//
+// For two other kinds of owners, holdTime records the time in unknown, because they may be credited later. The first
+// kind has a process on the GPU, but its allocation may be newer than the list of allocations. The second kind are the
+// last known holders while the allocations are unknown. After a gap, such a holder must also have held the device
+// before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -215,7 +217,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, it must return true for the share.
+// present returns the accounts of the owners with a process. If counts is not nil, present skips the shares for which
+// counts returns false.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

@@ -29,7 +29,7 @@ type window struct {
 	// weighted is set if the activity was weighted in an observation; see [Observation.ActivityWeighted].
 	weighted bool
 	// busy is set if the GPU was active. measured is set if every observation contained the utilisation of the GPU.
-	// utilization is the sum of these values, and looks is the number of observations.
+	// utilization is the sum of the utilisation values, and looks is the number of observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
@@ -55,7 +55,7 @@ type usage struct {
 	active           bool
 }
 
-// Both usages belong to the same process.
+// more must belong to the same process.
 func (u *usage) add(more usage) {
 	u.activity += more.activity
 	u.served += more.served
@@ -73,7 +73,7 @@ func newWindow(processes []usage) window {
 	}
 }
 
-// The list of processes may be older than the observation.
+// list may be older than the observation.
 func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
 		w.addUsage(usage{Process: p})
@@ -154,7 +154,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns a usage without activity for each of the processes that the window contains. ids must be sorted.
+// usagesOf returns a usage without activity for each listed process that the window contains. ids must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

@@ -34,8 +34,8 @@ func sameCounter(a, b *Mark) bool {
 	return a.Counter == b.Counter || a.Counter == "" || b.Counter == ""
 }
 
-// withdrawn returns the counter that is missing at the new mark m, or nil if none is missing. If a counter has
-// returned, it still returns it for one more mark, which can confirm the return.
+// withdrawn returns the counter that is missing at the new mark m, or nil if none is missing. At the first mark after
+// the counter has returned, withdrawn still returns it. The next mark can confirm the return.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -65,8 +65,8 @@ func (b *book) returned(m *Mark) bool {
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that a returned counter contains but the book does not contain, or nil if
-// there is no such energy. It exists if the exporter was stopped for some time, because a stopped exporter cannot
+// missed returns an interval with the energy that a returned counter counted but the ledger did not, or nil if there is
+// no such energy. This energy exists if the exporter was stopped for some time, because a stopped exporter cannot
 // integrate power. The users of the GPU at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last

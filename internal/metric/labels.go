@@ -16,8 +16,8 @@ import (
 // values.
 const maxShared = 20_000
 
-// Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores them only once. The zero value is
-// ready for use. Only one goroutine at a time may use it.
+// Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores each of them only once. The zero
+// value is ready for use. Only one goroutine at a time may use it.
 type Pairs struct {
 	names  map[string]*string
 	shared map[[2]string]*dto.LabelPair

@@ -118,7 +118,7 @@ type Amounts struct {
 	Since    time.Time // time at which the counters were 0, as in Board
 }
 
-// Rows contains all rows at one moment.
+// Rows contains the rows of one snapshot.
 type Rows struct {
 	Placements  []Placement
 	Health      []Health
@@ -211,7 +211,7 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// The GPUs of amd report throttling because of heat, but not throttling because of a power brake.
+// GPUs of this vendor report thermal throttling, but no throttling because of a power brake.
 const amd = "AMD"
 
 // AMD's driver retires pages for uncorrectable errors only (Linux, amdgpu_ras.c).

@@ -72,9 +72,9 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a GPU or MIG instance although no declaration names this owner,
-// either because the device is declared only for other owners, or because it is no longer declared and this owner held
-// it before.
+// unnamed returns one process of each owner that uses a GPU or MIG instance although no declaration names the owner.
+// Either the device is declared only for other owners, or the owner held the device before and the device is no longer
+// declared.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }

@@ -114,8 +114,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// After its file was removed, each job must count as a holder while it uses the GPU, so the working job is not alone on
-// the GPU. A job without a process must no longer count as a holder.
+// After the file of the three jobs was removed, each job with a process must still count as a holder, so no energy may
+// be exclusive. A job without a process must no longer count as a holder.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")

@@ -26,7 +26,7 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the descriptions of units that an earlier exporter stored or that this exporter saved.
+// descriptions contains the rows that an earlier exporter stored and the rows that this exporter saved.
 type descriptions struct {
 	stored, saved []descriptionRow
 	due           time.Duration // boot-clock time of the next save
@@ -59,7 +59,8 @@ func (d *descriptions) check() error {
 	return nil
 }
 
-// complete adds stored descriptions of units that are in the books. SLUIDs distinguish several runs of one job.
+// complete adds the stored descriptions of units that have an account. If the SLUIDs differ, the description belongs to
+// an earlier run of the job, and complete omits it.
 func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
 	if len(d.stored) == 0 {
 		return units

@@ -99,8 +99,8 @@ func (ds devices) at(position int) (uuid, instance string) {
 	return "", ""
 }
 
-// owned reports whether a partition contains the named device. The address of a partitioned GPU refers to its first
-// partition.
+// owned returns a function that reports whether a partition contains the named device. The address of a partitioned GPU
+// refers to its first partition.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
@@ -129,7 +129,7 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant reports whether a partition name refers to a given instance.
+// meant returns a function that reports whether the partition name refers to an instance.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

@@ -67,7 +67,7 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// An index leads to the present GPU although a lost GPU had the same index.
+// An index must refer to the present GPU although a lost GPU had the same index.
 func TestLostIndex(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -81,7 +81,7 @@ func TestLostIndex(t *testing.T) {
 	}
 }
 
-// An index leads to a lost GPU if no other GPU has it.
+// An index must refer to a lost GPU if no other GPU has this index.
 func TestLostName(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -93,7 +93,7 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// An index leads to the NVIDIA GPU even if a GPU of another vendor has the same index.
+// An index must refer to the NVIDIA GPU even if a GPU of another vendor has the same index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"

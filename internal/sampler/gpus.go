@@ -171,8 +171,8 @@ func (r *gpuList) countOpening(report gpu.Report) (n int) {
 	return n
 }
 
-// remember adds known serial numbers of the board and the chassis that are missing now. A driver that was just loaded
-// may not report them, but they must not disappear, because they are labels of counters.
+// If the driver does not report the serial number of the board or the chassis now, remember adds the last known number.
+// A driver that was just loaded may not report it, but it must not disappear, because it is a label of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial

@@ -179,8 +179,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// An exporter that takes over must keep the values that it has read itself. If the driver has stopped reporting a
-// serial number, it must use the number that its predecessor read.
+// An exporter that takes over must keep the values that it has read itself. If the driver no longer reports a serial
+// number, the exporter must use the number that the previous exporter read.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()

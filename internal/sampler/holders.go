@@ -25,8 +25,8 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usage compares the processes on a GPU with its allocations. If the last allocations are outdated, it includes only
-// those whose pod uses the GPU. They are still valid, because a pod keeps its allocations until it ends.
+// usage compares the processes on a GPU with its allocations. If the list of allocations is outdated, it includes only
+// the allocations whose pod uses the GPU. They are still valid, because a pod keeps its allocations until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -68,8 +68,8 @@ type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner that left its GPU is remembered. If it returns within this time, it
-// does not count as new.
+// rememberOwners is the time for which an owner that left its GPU is remembered. If the owner returns within this time,
+// it does not count as new.
 const rememberOwners = 10 * time.Minute
 
 func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
@@ -98,8 +98,9 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 }
 
 // holders returns the holders and the other users of the GPU. The kubelet may not list allocations of init containers.
-// Therefore, if a container without an allocation uses the GPU, holders lists the first container of its pod that has
-// one. If only the pod of a process is known and the pod has an allocation, holders lists only the allocation.
+// Therefore, a container without an allocation is listed with the resource, claim and sharing of the first allocation
+// of its pod. If only the pod of a process is known and the pod has an allocation, holders lists only the container
+// with the allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {

@@ -111,8 +111,8 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// Until the next pod-resources list, the use by a new process must not be reported as unallocated. If it ends, and
-// another process of its container starts within minutes, the container must not count as new.
+// Until the next pod-resources list, use of the GPU by a new process must not be reported as unallocated. If the
+// process ends, and another process of its container starts within minutes, the container must not count as new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -244,8 +244,9 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// If the allocated device of a pod is unknown, the pod may hold any GPU. Its use must not be reported as unallocated,
-// and it must not be charged for holding the device. The use of other pods must be reported as unallocated.
+// If the allocated device of a pod is unknown, the pod may hold any GPU. The pod's use of a GPU must not be reported as
+// unallocated, and the pod must not be charged for holding a GPU. The use by other pods must be reported as
+// unallocated.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })

@@ -37,7 +37,7 @@ type idlePowers struct {
 	// stored contains the rows of earlier exporters, oldest first. They never change, so that the estimate for a GPU
 	// depends only on measurements by earlier exporters.
 	stored []idleRow
-	// now contains the rows to save, and saved the rows of the last successful save.
+	// now contains the rows to save. saved contains the rows of the last successful save.
 	now, saved []idleRow
 	due        time.Duration // boot-clock time of the next update
 }

@@ -5,14 +5,15 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // modules divides the energy of modules over their GPUs, because the driver reports the whole energy of a module for
 // each GPU.
 type modules struct {
-	// shares contains, by UUID, the last share of each GPU in the energy of its module, from 0 to 1.
+	// shares contains, by UUID, the share of each GPU in the energy of its module at the last reading, from 0 to 1.
 	shares map[string]float64
 }
 
 // divide sets ModuleShare in each reading that contains the counter of a module, and marks the GPU's energy source as
-// divided. If the driver reports the power of the GPU and of the module, the share is their quotient, and the remaining
-// energy belongs to the CPU. Otherwise the GPUs of the board share the energy in proportion to their power or equally.
-// If only one GPU of the board reports this counter, it is charged for the whole energy.
+// divided. If the driver reports the power of the GPU and of the module, the share is the GPU's power divided by the
+// module's power, and the remaining energy belongs to the CPU. If it does not, the GPUs of the board share the energy
+// in proportion to their power or equally. If only one GPU of the board reports this counter, it is charged for the
+// whole energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // readings by the serial number of their board
 	for i := range readings {
@@ -29,7 +30,7 @@ func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	}
 }
 
-// Some GPUs of the board may have no current reading; all is the number of its GPUs.
+// all is the number of GPUs of the board, including GPUs without a current reading.
 func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	own, module, complete := gpu.Watts(0), gpu.Watts(0), len(members) >= all
 	for _, reading := range members {
@@ -56,8 +57,8 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	}
 }
 
-// countModule counts the present GPUs of a board that report the energy of their module. On an MI250 only the first GPU
-// does.
+// countModule counts the present GPUs of a board that report the energy of their module. On an MI250, only the first
+// GPU reports this energy.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

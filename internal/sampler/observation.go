@@ -30,7 +30,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// holding omits reservations.
+// holding returns the allocations that are not reservations.
 func holding(list []gpu.Allocation) []gpu.Allocation {
 	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
 	if !slices.ContainsFunc(list, isReserved) {

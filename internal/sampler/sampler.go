@@ -30,7 +30,7 @@ type Owners interface {
 
 // Mapper returns the devices that containers hold.
 type Mapper interface {
-	// The device names are those of the allocator.
+	// Allocations uses the device names of the allocator.
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are the PIDs in the exporter's /proc.
 	SeesHost() bool

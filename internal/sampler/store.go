@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store contains the ledger and its file. The file system may hang, so every call that uses it runs in a lane.
+// store contains the ledger and its file. The file system may hang, so every call that uses it runs in a lane, a
+// separate goroutine for which the caller stops waiting after a timeout.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
@@ -40,7 +41,7 @@ type store struct {
 	switches nvSwitches
 }
 
-// saved is the result of a save, with the errors for the ledger's file, the table of idle powers, and the table of
+// saved contains the errors of one save: for the ledger's file, for the table of idle powers, and for the table of
 // descriptions. The error of a table that did not have to be saved is nil.
 type saved struct {
 	err, tableErr, jobsErr error
@@ -49,8 +50,8 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. After that, later ticks do not wait
-	// until the file system responds.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After a timeout, the next ticks do
+	// not wait, until the file system has responded.
 	answerTimeout = 2 * time.Second
 	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond
@@ -133,7 +134,7 @@ type opened struct {
 // file that was written in this boot.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
-// open reads the file of the state directory only if read is set. It runs in a lane.
+// open reads the file of the state directory only if read is set. open runs in a lane, because it may hang.
 func open(cfg Config, read bool) (o opened) {
 	boot, err := cfg.Host.BootID()
 	if err != nil {
@@ -322,7 +323,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	return true
 }
 
-// copied is needed because a late save may still read the GPUs while they change.
+// A late save may still read the GPUs while they change, so it gets a copy.
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {

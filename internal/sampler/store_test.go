@@ -26,7 +26,7 @@ func TestRestart(t *testing.T) {
 }
 
 // Until the first exporter ends, a second exporter must publish the GPUs but charge nothing. After that, it must
-// continue the books of the first. An error that the driver reports to both exporters must count once.
+// continue the books of the first exporter. An error that the driver reports to both exporters must count once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()

@@ -18,7 +18,7 @@ func (p pod2) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Namespace, Name: p.Pod, UID: p.PodUID, Part: p.Container}
 }
 
-// upgrade sets the owners in a record of version 2, which the decoder does not set.
+// For a record of version 2, the decoder leaves the owners empty, so upgrade sets them.
 func (r *record) upgrade(line json.RawMessage) error {
 	var old struct {
 		Account pod2 `json:"account"`

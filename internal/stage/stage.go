@@ -93,7 +93,7 @@ const logEvery = time.Minute
 // maxLogged limits the logged reasons that are remembered for an outage.
 const maxLogged = 100
 
-// New returns a set without any attempts.
+// New returns a set in which no stage has an attempt.
 func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }

@@ -20,8 +20,8 @@ import (
 // next file can contain slightly more records even if the file system is full. A reader skips the empty lines.
 const room = 64 << 10
 
-// replace writes the records into the next file, which uses the space of the file before the last one, and then
-// exchanges the names of the next file and the last file.
+// replace writes the records into the next file, and then exchanges the names of the next file and the last file. The
+// next file uses the space of the file before the last file.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// A private file can be accessed only by its owner, who must be this user, and has no other hard link.
+// A file is private if it belongs to this user, other users cannot access it, and it has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
