@@ -60,23 +60,22 @@ func (b *Book) Sum() Millijoules {
 // GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
 // See [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
-	Owner // owner of the accounts, without its part
+	Owner // common owner of the accounts; its Part is empty
 	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
 	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
 	Exclusive, Idle, Estimated Millijoules
-	// Throttled contains the throttled part of Energy, and the throttled time, as in [Account]. The times of parts and
-	// MIG instances are added up, although these can work at the same time.
+	// Throttled contains the throttled part of Energy, and the throttled time, as in [Account]. The times of all
+	// containers and MIG instances are added up, so the sum can exceed the elapsed time.
 	Throttled ByThrottle
-	// Allocated, Active and Busy are the sums over parts and MIG instances. An owner can hold several parts and
-	// instances at the same time.
+	// Allocated, Active and Busy are sums over all containers and MIG instances. They can also exceed the elapsed time.
 	Allocated, Active, Busy time.Duration
-	// GPUTime is the sum of the held times, each weighted by the share of the GPU that was held.
+	// GPUTime is the sum of [Account.GPUTime] over the accounts.
 	GPUTime time.Duration
-	// Profiled is the sum of the profiled work over parts and MIG instances.
+	// Profiled is the sum over all containers and MIG instances.
 	Profiled Profiled
-	// Units contains the parts of Energy that are charged to units in the group.
+	// Units contains the parts of Energy that jobs inside the pod used.
 	Units []UnitAccount
 }
 
@@ -146,19 +145,19 @@ type Account struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled contains the part of Energy that the owner used while the GPU was throttled, and the throttled time.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Allocated is the time for which the owner held the device. Active is the length of the intervals in which the
-	// owner worked on the device. Busy is the sampled busy time of the owner's processes on the device. Busy is
+	// Allocated is the time for which the owner held the device. Active is the total length of the intervals in which
+	// the owner worked on the device. Busy is the sampled busy time of the owner's processes on the device. Busy is
 	// never greater than Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`
-	// GPUTime is the held time, weighted by the owner's share of the GPU: the owner's replicas divided by all held
-	// replicas, or the slices of a MIG instance divided by all slices. The sum over all accounts of a GPU never exceeds
-	// the elapsed time.
+	// GPUTime is the held time multiplied by the owner's share of the GPU. For a shared GPU, the share is the owner's
+	// replicas divided by all held replicas. For a MIG instance, it is the instance's slices divided by all slices. The
+	// sum over all accounts of a GPU never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
 	// Profiled is zero unless the GPU was profiled while the owner was alone on it.
 	Profiled Profiled `json:"profiled,omitzero"`
-	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
+	// LastAlive is the boot-clock time of the last observation in which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
 	// Units contains the parts of Energy that jobs inside a pod used. Most accounts have no units.
@@ -170,7 +169,7 @@ type UnitAccount struct {
 	Unit
 	Opened time.Time   `json:"opened"`
 	Energy Millijoules `json:"energy"`
-	// LastAlive is the last settled time at which a process of the unit was on the GPU.
+	// LastAlive is the boot-clock time of the last observation in which a process of the unit was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
 }
 
@@ -183,10 +182,10 @@ type ProcessAccount struct {
 	StartTime   time.Time `json:"start_time"`
 	Opened      time.Time `json:"opened"`
 	Energy      ByMethod  `json:"energy"`
-	// LastAlive is the last settled time at which the process was on the GPU.
+	// LastAlive is the boot-clock time of the last observation in which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded is set if this account contains all of the owner's processes above the limit of process accounts. Its PID
-	// is 0, and it is exported with the label pid="other".
+	// Folded is set if several processes of the owner share this account, for example because the limit of process
+	// accounts is reached. The PID of such an account is 0, and its label is pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 
@@ -224,7 +223,7 @@ const (
 // String returns the value of the method label.
 func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
 
-// Reason is a reason for which energy is charged to no account.
+// Reason is a reason why energy is charged to no account.
 type Reason int
 
 // The reasons.

@@ -9,7 +9,7 @@ import (
 // A Counter counts the errors in one part of a GPU, such as a link. It may restart when the part
 // restarts or when the driver is loaded.
 type Counter struct {
-	// Metric and Labels identify the sum over all parts of the GPU to which the counter belongs.
+	// Metric and Labels identify the exported sum to which Count is added. The sum covers all parts of the GPU.
 	Metric HealthMetric
 	Labels []string
 	// Name identifies the counter among the counters of the GPU. It ends with the name of the part.
@@ -22,11 +22,11 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 	return Counter{Metric: m, Labels: labels, Name: HealthInfos[m].Name + "/" + strings.Join(labels, "/") + "/" + part}
 }
 
-// sum returns the prefix of the name that all counters of the same sum share.
+// sum returns the name without the part at its end. Counters with the same result are added up.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
-// A Count contains the last value of a [Counter] and a total: the first value plus all growth. If a value is lower than
-// the last value, the counter restarted, and the new value counts as growth.
+// A Count contains the last value of a [Counter] and the total of its increases, including its first value. A lower
+// value means that the counter restarted at 0; the new value is then added to the total.
 type Count struct {
 	Last  uint64 `json:"last"`
 	Total uint64 `json:"total"`
@@ -39,10 +39,10 @@ func (c Count) plus(n uint64) Count {
 	return Count{n, c.Total + n - c.Last}
 }
 
-// Counts contains the counts of a GPU by the counter's name. Counts of 0 are omitted.
+// Counts contains a [Count] for each counter of a GPU, by [Counter.Name]. Counters that never exceeded 0 are missing.
 type Counts map[string]Count
 
-// Plus returns the counts after reading the given counters. It does not change x.
+// Plus returns the counts, updated with the counters of a new reading. It does not change x itself.
 func (x Counts) Plus(read []Counter) Counts {
 	grown, cloned := x, false
 	for i := range read {
@@ -62,8 +62,8 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the saved counts x of an earlier exporter process, continued with the last values that this process
-// has read.
+// Continue updates the saved counts x of an earlier exporter process with the last values of this process, and returns
+// the result. It is called if this process read counters before it read the saved counts.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {

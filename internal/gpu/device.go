@@ -8,13 +8,13 @@ type Device struct {
 	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
 	// used as a key.
 	Index int `json:"index"`
-	// Position is the number of the GPU, or of its first partition, in a list of all GPUs and partitions of its driver,
-	// sorted by device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs. Like
-	// Index, it changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a restart of
-	// the exporter is unknown.
+	// Position is the position of the GPU, or of its first partition, in the driver's GPUs and partitions, sorted by
+	// device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs. Like Index, it
+	// changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a restart of the
+	// exporter is unknown.
 	Position *int `json:"-"`
-	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is
-	// empty if unknown. The path changes when a GPU is lost, like Index.
+	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is empty
+	// if unknown. Like Index, the path may change when a GPU is lost.
 	DeviceNode string `json:"device"`
 	// PCIBusID is the address in NVML's format: 00000000:1B:00.0.
 	PCIBusID string `json:"pci_bus_id"`
@@ -35,8 +35,8 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit that can be set on the board, or 0 if it is unknown. It shows whether an
-	// energy reading is plausible.
+	// MaxPower is the highest power limit that can be set on the board, or 0 if it is unknown. The ledger uses it to
+	// detect implausible energy readings.
 	MaxPower Watts `json:"max_power_watts"`
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
 	// set, the absence of errors does not mean that the GPU is healthy.
@@ -45,8 +45,8 @@ type Device struct {
 	Released bool `json:"-"`
 }
 
-// indexed is the only vendor with a device plugin that names GPUs by index. GPUs of other vendors may have the same
-// indices.
+// indexed is the only vendor whose device plugin names GPUs by index. Such a name must not match a GPU of another
+// vendor with the same index.
 const indexed = "NVIDIA"
 
 // Named reports whether a name refers to the GPU itself, and not to one of its partitions.
@@ -126,8 +126,8 @@ type Partition struct {
 
 // PartitionDevice describes one compute instance of a GPU instance.
 type PartitionDevice struct {
-	// UUID is the UUID (MIG-…). With amdgpu, UUID is the name of the partition's device in sysfs: the address
-	// of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the other partitions.
+	// UUID is the UUID of the MIG device (MIG-…). With amdgpu, UUID is the name of the partition's device in sysfs: the
+	// address of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the other partitions.
 	UUID string `json:"uuid"`
 	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`

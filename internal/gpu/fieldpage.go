@@ -1,10 +1,9 @@
 package gpu
 
-// FieldPage contains the content of the field page: selected fields of a DCGM host engine with
-// their values at the last reading.
+// FieldPage contains the DCGM fields that the operator selected in a file, with their values at the last reading.
 type FieldPage struct {
-	// Fields contains the metrics, and Labels contains the names of additional labels. Both are sorted
-	// as in the file that selects the fields.
+	// Fields describes the metrics. Labels contains the names of additional labels. Both have the same order as in the
+	// operator's file.
 	Fields []PageField
 	Labels []string
 	Rows   []FieldRow
@@ -12,7 +11,7 @@ type FieldPage struct {
 
 // PageField describes one metric of the field page.
 type PageField struct {
-	// Name is DCGM's name for the field, spelled as in the file that selects the fields.
+	// Name is DCGM's name for the field, spelled as in the operator's file.
 	Name    string
 	Help    string
 	Counter bool // set if the metric is a counter; otherwise it is a gauge
@@ -25,7 +24,7 @@ type FieldRow struct {
 	Profile     string // profile of the MIG instance
 	// Values has one entry for each field of the page. An entry is nil if the field has no value.
 	Values []*float64
-	// Labels has one entry for each label of the page. The entry is the value that the host engine
-	// returned.
+	// Labels contains the values of the labels in [FieldPage.Labels], in the same order. The values are the unchanged
+	// strings of the host engine.
 	Labels []string
 }

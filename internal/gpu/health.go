@@ -2,7 +2,7 @@ package gpu
 
 import "slices"
 
-// HealthMetric identifies a health metric of a GPU. Readers and pages iterate over [HealthInfos].
+// HealthMetric identifies a health metric of a GPU. [HealthInfos] describes each metric.
 type HealthMetric int
 
 // The health metrics.
@@ -70,15 +70,15 @@ func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
 // HealthInfo describes a health metric. The metric is called gpuledger_gpu_<Name>.
 type HealthInfo struct {
 	Name, Unit string
-	// Counter is set if the metric is a counter since the driver was loaded.
+	// Counter is set if the metric is a counter. It counts from the time at which the driver was loaded.
 	Counter bool
 	// Detail is set if the values of the metric are in [Reading.Details] instead of [Reading.Health].
 	Detail bool
 	Labels []string
 	// Help is the help text of the metric, without the source.
 	Help string
-	// Source names the NVML function that reads the metric, or the field of nvmlDeviceGetFieldValues
-	// that contains it. docs/amd.md lists the files of AMD's driver.
+	// Source names the NVML function that reads the metric, or the field of nvmlDeviceGetFieldValues that contains it.
+	// For AMD GPUs, docs/amd.md lists the file of each metric.
 	Source string
 }
 

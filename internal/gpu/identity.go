@@ -6,9 +6,10 @@ import (
 	"unicode"
 )
 
-// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill unknown serial
-// numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits, zeros or 0xff bytes. If
-// placeholders counted as serial numbers, all boards with the same placeholder would be merged into one board.
+// Identity removes spaces and control characters around s. It returns an empty string if s is a placeholder. Drivers
+// and firmware fill unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
+// zeros or 0xff bytes. If placeholders counted as serial numbers, all boards with the same placeholder would be merged
+// into one board.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -86,8 +87,8 @@ func repeats(s string) bool {
 	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
 }
 
-// counts reports whether each character of s is the digit after the previous character, as in
-// 0123456789ABCDEF and, with 0 after 9, in 1234567890123.
+// counts reports whether the digits of s count upwards, as in 0123456789ABCDEF. A 0 may follow a 9, as in
+// 1234567890123.
 func counts(s string) bool {
 	if len(s) < 8 {
 		return false

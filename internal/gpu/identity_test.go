@@ -72,7 +72,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Identity must return a part of its input, and must not change this result again.
+// Identity must return a part of its input. A second call must not change the result.
 func FuzzIdentity(f *testing.F) {
 	for _, s := range []string{"1650923000417\x00", " N/A ", "\xff\xff", "x\x00x"} {
 		f.Add(s)

@@ -11,15 +11,15 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter did not change or was not available between From and To, and reported this energy only
-	// later. Other intervals already count this time.
+	// Late is set if the counter reported this energy only after To. It did not change, or was not available, between
+	// From and To. Other intervals already cover this time.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
 	// Listed is set if the processes were known. Allocated is set if the allocations were known.
 	Listed, Allocated bool
 
-	// Busy is the busy share of the time, from 0 to 1. Busy is 0 if the source of the busy share is
+	// Busy is the fraction of the interval in which the GPU was busy, from 0 to 1. Busy is 0 if BusySource is
 	// BusyUnknown.
 	Busy       float64
 	BusySource BusySource
@@ -49,13 +49,13 @@ type IntervalPart struct {
 	Held bool
 }
 
-// Charge is the energy that one owner is charged for a part of an interval. GPUInstance names the part. If the owner
-// has no account ([OwnerKind.HasAccount]), the energy is also in Unattributed. If the owner also pays for processes
-// that ended before they were identified, there are two charges for this owner and part.
+// Charge is the energy that one owner is charged for one [IntervalPart], which GPUInstance names. If the owner has no
+// account ([OwnerKind.HasAccount]), Unattributed also contains the energy. An owner is charged separately for processes
+// that ended before they were identified; see Vanished.
 type Charge struct {
 	AccountKey
-	// Holding is the weight of the owner when energy is charged by allocation: the number of the owner's replicas, or 1
-	// for each owner with a context if [IntervalPart.Held] is not set.
+	// Holding is the owner's weight when energy is charged by allocation. If [IntervalPart.Held] is set, it is the
+	// number of the owner's replicas. Otherwise it is 1 for each owner with a context.
 	Holding float64
 	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
 	// MPS server executed for several owners.
@@ -67,10 +67,10 @@ type Charge struct {
 	Vanished bool
 }
 
-// BusySource is the source of a busy share.
+// BusySource is the source of [Interval.Busy].
 type BusySource int
 
-// The sources of a busy share.
+// The sources of [Interval.Busy].
 const (
 	BusyUnknown     BusySource = iota
 	BusyProcesses              // process samples or process accounting of the driver

@@ -4,8 +4,8 @@ import "time"
 
 // KernelError describes an error in the kernel's log: either an XID error of a GPU or an SXID error of an NVSwitch.
 type KernelError struct {
-	// Address is the address on the PCI bus. The address of a GPU contains no function number (0000:3b:00). The address
-	// of an NVSwitch contains a function number.
+	// Address is the PCI address. It contains a function number for an NVSwitch (0000:c1:00.0), but not for a GPU
+	// (0000:3b:00).
 	Address  string
 	Code     uint64
 	Severity Severity // empty for an error of a GPU
@@ -22,8 +22,8 @@ const (
 	SeverityNonFatal Severity = "non_fatal"
 )
 
-// NVSwitchErrors contains the number of SXID errors with the same code and severity that an NVSwitch reported in this
-// boot. It is part of the saved state.
+// NVSwitchErrors counts the SXID errors of one NVSwitch that have one code and one severity. Counting begins when the
+// machine boots, and the state file contains the count.
 type NVSwitchErrors struct {
 	PCIBusID string   `json:"pci_bus_id"`
 	Code     uint64   `json:"code"`
@@ -31,6 +31,6 @@ type NVSwitchErrors struct {
 	Count    uint64   `json:"count"`
 	// Since is the time of the first error.
 	Since time.Time `json:"since"`
-	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
+	// Records is one more than the sequence number of the last kernel log record that was counted.
 	Records uint64 `json:"records"`
 }

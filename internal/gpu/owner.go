@@ -31,7 +31,7 @@ type Process struct {
 	Unit Unit
 }
 
-// OwnedBy returns the process with the owner o. If o already is the owner of p, it returns p itself.
+// OwnedBy returns a copy of p with the owner o. If p already has this owner, it returns p itself.
 func (p *Process) OwnedBy(o Owner) *Process {
 	if p.Owner == o {
 		return p
@@ -138,7 +138,8 @@ const (
 
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// reason is the reason for the unattributed energy of owners without an account, or NumReasons.
+	// reason is the reason why the energy of these owners is unattributed. It is NumReasons if these owners have
+	// accounts.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -151,8 +152,8 @@ var ownerKinds = [numOwnerKinds]struct {
 // String returns the name of the kind in logs and in the state file.
 func (k OwnerKind) String() string { return ownerKinds[k].name }
 
-// Unattributed returns the reason for the unattributed energy of an owner of this kind. It returns
-// false if owners of this kind have an account.
+// Unattributed returns the reason why the energy of owners of this kind is unattributed. It returns false if these
+// owners have accounts.
 func (k OwnerKind) Unattributed() (Reason, bool) {
 	r := ownerKinds[k].reason
 	return r, r != NumReasons

@@ -65,10 +65,10 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	OpticalFlowActive: {"optical_flow_active", "Time in which the optical flow accelerators (OFA) were active, averaged over the accelerators."},
 }
 
-// Profiled contains the work of an owner while the owner was alone on a GPU or a MIG instance, from the profile of the
-// GPU or instance.
+// Profiled contains the measured work of an owner. It covers only the time for which the owner was alone on a GPU or a
+// MIG instance, because a profile does not distinguish owners.
 type Profiled struct {
-	// Time is the time for which the owner was alone and the profile was measured.
+	// Time is the time for which the owner was alone while a profile was measured.
 	Time time.Duration `json:"time"`
 	// Tensor and DRAM are the integrals of [TensorActive] and [DRAMActive] over this time. If Time is 0, the integrals
 	// are unknown.

@@ -50,9 +50,9 @@ type Reading struct {
 	ModulePower ModulePower
 	ModuleShare float64
 
-	// QuietPower is the power in quiet times between kernels since an earlier reading (NVML nvmlDeviceGetSamples,
-	// power and utilisation). It has the same scope as Energy. It is 0 if there were no quiet times. QuietSampled
-	// is set if the driver provides these samples.
+	// QuietPower is the power in quiet times, which are the times between kernels (NVML nvmlDeviceGetSamples, power and
+	// utilisation). It covers the time since an earlier reading. It has the same scope as Energy. It is 0 if there were
+	// no quiet times. QuietSampled is set if the driver provides these samples.
 	QuietPower   Watts
 	QuietSampled bool
 
@@ -137,8 +137,8 @@ type RowRemap struct {
 	Pending bool
 	// Failed is set permanently after a faulty row could not be replaced because no spare row was left.
 	Failed bool
-	// Correctable is the number of rows that were remapped because of correctable memory errors over the lifetime
-	// of the board. Uncorrectable is this number for uncorrectable memory errors.
+	// Correctable and Uncorrectable are the numbers of rows that were remapped over the lifetime of the board, by the
+	// kind of memory error that caused the remapping.
 	Correctable, Uncorrectable int
 }
 
@@ -186,11 +186,10 @@ type Context struct {
 	MPS bool
 }
 
-// Sample describes the activity of one process on a GPU, averaged over a span. The activity comes from the
-// driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
-// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). On AMD GPUs, the
-// activity comes from the number of occupied compute units at one moment, which amdkfd reports; see
-// [Reading.WeightedSamples].
+// Sample describes the activity of one process on a GPU, averaged over a span. The source is the driver's buffer of
+// utilisation samples (NVML nvmlDeviceGetProcessUtilization, six or seven samples per second) or the driver's process
+// accounting (nvmlDeviceGetAccountingStats_v2). On AMD GPUs, amdkfd reports the number of compute units that the
+// process occupies at one moment; see [Reading.WeightedSamples].
 type Sample struct {
 	PID uint32
 	Span

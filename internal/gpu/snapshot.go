@@ -19,7 +19,7 @@ type Snapshot struct {
 	GPUs []GPU
 	// NVSwitches contains the errors of NVSwitches by address, code and severity.
 	NVSwitches []NVSwitchErrors
-	// Units describes units that hold, use or recently used a GPU, if data about these units is known.
+	// Units describes the units that hold, use or recently used a GPU. A unit is missing if no data about it is known.
 	Units  map[Unit]UnitInfo
 	Stages []Stage
 	// Fields is the content of the field page, or nil if there is no field page.
@@ -30,11 +30,11 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
-	// Renamed is the last time at which a serial number of the GPU became known or changed after the GPU was first
-	// found in this boot, or zero.
+	// Renamed is the last time in this boot at which a serial number of the GPU changed or became known. The first
+	// reading of the GPU does not count. Renamed is zero if there was no change.
 	Renamed time.Time
-	// Reading is the latest reading, or nil while the GPU does not respond. The lists in Reading are empty, because their
-	// content is in Processes and in the book.
+	// Reading is the latest reading, or nil while the GPU does not respond. To save memory, the lists Contexts, Samples
+	// and Instances are removed from it.
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
@@ -56,14 +56,15 @@ type GPU struct {
 	// of allocations of the GPU that no process uses. Both are nil while they are unknown, and on machines where
 	// allocations are optional.
 	Strays, Unused *int
-	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
+	// Book is nil until the state file was read, while another exporter charges the energy of this machine, and after
+	// the GPU was lost for the retention time.
 	Book *Book
-	// Intervals returns the recent intervals of the book, oldest first. They do not change. Intervals is nil if the
-	// ledger keeps no intervals.
+	// Intervals returns the recently charged intervals, oldest first. They never change. Intervals is nil if the ledger
+	// keeps no intervals.
 	Intervals iter.Seq[Interval]
 }
 
-// DriverEvents contains the numbers and times of the XID errors and the losses of a GPU in this boot.
+// DriverEvents counts the XID errors and the losses of a GPU since the machine booted, and contains their times.
 type DriverEvents struct {
 	// Since is the time at which counting began.
 	Since time.Time `json:"since"`
@@ -75,12 +76,12 @@ type DriverEvents struct {
 	// ByCode contains the number of errors by XID code. A state file of an older version does not contain these numbers,
 	// so Count may exceed the sum over ByCode.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver contains the number of the driver's events by XID code, and Kernel the number of lines in the kernel's
-	// log. Each driver event also has a line in the log, so ByCode contains the larger of the two numbers and not their
-	// sum. Kernel is nil if the log never contained an error.
+	// Driver contains the number of driver events by XID code. Kernel contains the number of lines in the kernel's log
+	// by XID code. Each driver event also has a line in the log, so ByCode contains the larger of the two numbers and
+	// not their sum. Kernel is nil if the log never contained an error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
-	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
+	// Records is one more than the sequence number of the last kernel log record that was counted.
 	Records uint64 `json:"records,omitempty"`
 	// Losses is the number of times that the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
@@ -175,7 +176,7 @@ type Stage struct {
 	Up       bool
 	Duration time.Duration // duration of the last attempt
 	Failures uint64
-	// Oversized is the number of failures because of an input that exceeds a limit of the exporter.
+	// Oversized is the number of failures in which an input exceeded a size limit of the exporter.
 	Oversized uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time

@@ -2,7 +2,7 @@ package gpu
 
 import "time"
 
-// Throttle is a reason why the driver reduces the clocks of a GPU, other than the work of the GPU itself.
+// Throttle is a reason why the driver reduces the clocks of a GPU.
 type Throttle int
 
 // The reasons. Both reasons may apply at the same time.

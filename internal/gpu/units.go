@@ -12,8 +12,8 @@ func (m Millijoules) Joules() float64 { return float64(m) / 1000 }
 type Watts float64
 
 // Instant is one moment on two clocks. Wall is for people and for timestamps on the page. Boot is the time of
-// CLOCK_BOOTTIME, which is never set and includes the time in which the machine is suspended. The ledger calculates
-// only with Boot.
+// CLOCK_BOOTTIME. This clock is never set to another time, and it continues while the machine is suspended. The ledger
+// calculates only with Boot.
 type Instant struct {
 	Wall time.Time     `json:"wall"`
 	Boot time.Duration `json:"boot"`

@@ -88,7 +88,7 @@ func (l Limits) node(n Node) Node {
 	return n
 }
 
-// Run runs the tests of the suite within the limits.
+// Run runs the tests of the suite that apply to the vendor.
 func (l Limits) Run(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, contract){
 		"reports present values":            testExact,
