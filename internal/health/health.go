@@ -18,7 +18,8 @@ const Version = 1
 // Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// silence is the time after which a GPU without a reading counts as not responding, and an old snapshot as missing.
+// silence is a time limit. A GPU that was not read for longer counts as not responding, and an older snapshot counts as
+// missing.
 const silence = 5 * time.Minute
 
 // Page describes the health of a node. Unknown values are absent.
@@ -28,7 +29,7 @@ type Page struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// Advice is the worst advice in Evidence, which contains findings about the node itself, and for the GPUs.
+	// Advice is the worst advice for the node and its GPUs. Evidence contains the findings about the node itself.
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 	GPUs     []GPU      `json:"gpus"`
@@ -62,7 +63,7 @@ type Evidence struct {
 	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
 	// Count is the number of events since Since. First and Last are the times of the first and the last event. These
-	// fields are absent for a condition.
+	// fields are absent if the finding is a current state and not a number of events.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`

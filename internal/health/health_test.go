@@ -37,9 +37,10 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains the immediate action in NVIDIA's XID catalogue for each XID error with advice. The advice for all
-// other errors is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The workflows for NVLink
-// errors need values of registers, and the action for XID 154 needs a text. Both are only in the kernel log.
+// catalogue contains the immediate action that NVIDIA's XID catalogue names for an XID error. For errors that are
+// missing here, the advice is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The
+// workflows for NVLink errors depend on the values of registers, and the action for XID 154 depends on a text. Only the
+// kernel log contains these values and this text.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",

@@ -9,7 +9,7 @@ import (
 
 // The alerts GPULedgerGPUThrottled and GPULedgerClockLow contain the same limits.
 const (
-	maxSlowdown = 0.5 // fraction of ten minutes in which a limit reduced the clocks
+	maxSlowdown = 0.5 // maximum fraction of ten minutes in which the clocks may be reduced
 	busy        = 0.8 // minimum utilisation of a busy GPU
 	minClock    = 0.8 // minimum clock as a fraction of the median
 )
