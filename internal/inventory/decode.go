@@ -7,15 +7,15 @@ import (
 	"io"
 )
 
-// ErrVersion is in the error chain if the version of a page differs from [Version], because its fields may have a
-// different meaning.
+// ErrVersion is in the error chain if the version of a page differs from [Version]. The fields of such a page may have
+// another meaning.
 var ErrVersion = errors.New("unknown version")
 
 // maxGPUs is higher than the number of GPUs in any machine.
 const maxGPUs = 64
 
-// list has room for one more GPU than the limit, and the decoder discards all further elements. If it stored them, a
-// few megabytes of empty GPUs would need a hundred times their size in memory.
+// list has room for one more GPU than the limit, and the decoder discards all further elements. If the decoder stored
+// them, a few megabytes of empty GPUs would need a hundred times their size in memory.
 type list [maxGPUs + 1]*struct {
 	GPU
 	MIG struct{} `json:"mig"` // hides the field MIG of the embedded GPU

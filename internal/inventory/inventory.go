@@ -1,5 +1,5 @@
-// Package inventory defines the page /inventory of the exporter, which identifies the GPUs of a node by the unchanged
-// strings of the driver and the firmware. The reconciler and other tools read the page.
+// Package inventory defines the page /inventory of the exporter, which identifies the GPUs of a node. The page contains
+// the unchanged strings of the driver and the firmware. The reconciler and other tools read the page.
 package inventory
 
 import (
