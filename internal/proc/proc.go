@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is in the error chain if a process does not exist or no longer exists.
+// ErrGone is in the error chain if a process has ended or never existed.
 var ErrGone = errors.New("no such process")
 
 // UserHZ is the number of ticks per second in /proc/<pid>/stat. It is 100 on each architecture
@@ -140,8 +140,8 @@ func inRoot(cgroup string) bool {
 // maxThreads is the maximum number of threads that are read to find a running thread.
 const maxThreads = 32
 
-// cgroupOfThreads returns the cgroup of a thread that still runs, for a process with an exited main thread. It returns
-// an empty text if it finds no such thread.
+// If the main thread of a process has exited, cgroupOfThreads returns the cgroup of another thread that still runs. It
+// returns an empty text if it finds no such thread.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
