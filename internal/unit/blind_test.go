@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBlind checks that jobs keep their GPUs while the exporter sees only its own process, even after polls and without
-// a process on the GPU, and that the end of a job is detected afterwards. The prologs' files are old, so the mapper
-// uses them only for jobs with a process.
+// TestBlind checks that jobs keep their GPUs while the exporter sees no process of any job, even after polls. When
+// processes are visible again, the mapper must detect the end of a job. The prologs' files are old, so the mapper uses
+// them only for jobs with a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

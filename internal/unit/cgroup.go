@@ -13,8 +13,8 @@ import (
 // match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is the name of the unit. Two kinds of units get their names from files: for a Slurm job with a SLUID, id is
-	// the SLUID, and for a container, id consists of 64 hex digits.
+	// id is the name of the unit, except for two kinds of units whose names are read from files: the id of a Slurm job
+	// with a SLUID is the SLUID, and the id of a container consists of 64 hex digits.
 	id string
 	// uid is empty if the path does not contain the uid of the unit's user.
 	uid string

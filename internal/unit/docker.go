@@ -76,8 +76,8 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// The variable requests GPUs only if NVIDIA's runtime is used. With other runtimes the variable
-	// has no effect and must be ignored, because an image may contain it.
+	// The variable NVIDIA_VISIBLE_DEVICES requests GPUs only if NVIDIA's runtime is used. An image may contain the
+	// variable, but other runtimes ignore it.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
@@ -168,8 +168,8 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPU that an id names: all, a UUID, an index, <index>:<index of a MIG device>, or a name in the
-// Container Device Interface.
+// requested returns the GPUs that an id names. An id is all, a UUID, an index, <index>:<index of a MIG device>, or a
+// name in the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns an id in a cgroup file that may be the id of a container. It is a container id only if an engine
-// lists a container with this id. Such ids must be searched because Docker and Podman can place containers below
-// any cgroup of root, for example with --cgroup-parent=/ml. The result is "" if there is no such id, or if lines of
-// the file contain different ids. The result is also "" for processes of pods, users, other units and virtual
-// machines, because an owner of these kinds can choose the names of the cgroups below its own cgroup.
+// parented returns a name in a cgroup file that looks like a container id. Docker and Podman can place containers below
+// any cgroup of root, for example with --cgroup-parent=/ml, so the caller must check whether an engine lists a
+// container with this id. The result is "" if there is no such name, or if lines of the file contain different ids. It
+// is also "" for processes of pods, users, other units and virtual machines, because these owners can choose the names
+// of the cgroups below their own cgroup.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -68,8 +68,8 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 }
 
 // resolveParented returns a function that returns the current owner of a process in a cgroup with an id from
-// [parser.parented]. If an engine lists a container with this id, the owner is the container. Otherwise it is the
-// result of instead, or the host if instead is nil.
+// [parser.parented]. If an engine lists a container with this id, the owner is the container. Otherwise the function
+// instead determines the owner. If instead is nil, the owner is the host.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -97,7 +97,7 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
-// The function reads the containers only once.
+// A podmanList reads Podman's containers at its first call, and returns the same result at later calls.
 type podmanList func() (map[string]container, error)
 
 // read returns a container without a name if Podman does not list the container.

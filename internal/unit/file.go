@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// openTrusted opens a file or directory, but only if root or the exporter's user must have written
-// it. If the path ends with a symbolic link, openTrusted does not follow the link. If the path is a
-// pipe, openTrusted does not wait for a writer.
+// openTrusted opens a file or directory, but only if users other than root and the exporter's user cannot write it. If
+// the path ends with a symbolic link, openTrusted does not follow the link. If the path is a pipe, openTrusted does not
+// wait for a writer.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }

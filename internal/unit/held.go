@@ -28,7 +28,7 @@ const (
 // claim is a GPU that a job holds according to a prolog's file.
 type claim struct {
 	device  gpu.DeviceName
-	job     jobKey // a job without a name, if the file cannot be used
+	job     jobKey // empty if the file cannot be used
 	named   number
 	written time.Time
 }
@@ -36,7 +36,8 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed counts malformed GPU names. The file badPath contains the first of them, badName.
+	// malformed is the number of malformed GPU names. badName is the first of these names, and badPath is the file that
+	// contains it.
 	malformed        int
 	badName, badPath string
 }
@@ -79,8 +80,8 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory to which prologs write. Its file numbers, if it exists, defines which GPU a number in the
-// other files means.
+// prologDir is a directory to which prologs write. It may contain a file named numbers, which defines the GPU that a
+// number in the other files means.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -88,7 +89,7 @@ type prologDir struct {
 
 const numbersFile = "numbers"
 
-// If the directory contains the file numbers, openPrologDir uses its content instead of n.
+// If the directory contains a file named numbers, openPrologDir uses the content of this file instead of n.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)

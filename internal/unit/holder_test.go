@@ -25,8 +25,8 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files that list the GPUs of units of managers other than Slurm. The directory or the
-// line in the file determines the manager.
+// TestHoldersOfManagers checks files in which managers other than Slurm list the GPUs of their units. The directory or
+// the line in the file determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -70,8 +70,8 @@ func TestHoldersDisabled(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestBadHolders checks that malformed lines are errors, and that, in the directory of a manager, names without a
-// prefix are units of this manager.
+// TestBadHolders checks that malformed lines are errors. In the directory of a manager, a name without a prefix must be
+// a unit of this manager.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// arrayElement matches the id of a job array and the number of an element, in the format of squeue.
+// arrayElement matches an element of a job array in the format of squeue: <id of the array>_<number of the element>.
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
-// readNames reads the files that task prologs write. Their lines have the form name=value, for the job's name and for
-// the number of an array's element. Slurm passes these values only to the task prolog, which runs as the job's user.
-// Therefore the prolog creates the file and makes the user its owner, and a user can name only the user's own jobs.
-// readNames ignores invalid values without an error, so that a user cannot cause an alert.
+// readNames reads the files that task prologs write. The lines have the form name=value, and contain the job's name and
+// its array element. Slurm passes these values only to the task prolog, which runs as the job's user. Therefore the
+// prolog creates the file and makes the user its owner, and a user can name only the user's own jobs. readNames ignores
+// invalid values without an error, so that a user cannot cause an alert.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)

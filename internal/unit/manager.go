@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Each of these managers needs its own code, which finds either the names of the units or the position of a unit in
-// a path.
+// Each of these managers needs its own code. This code finds either the names of units or the position of a unit in a
+// path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -46,7 +46,8 @@ var last = []Manager{
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
 }
 
-// sources describes where names come from if they are not in the path, in Markdown.
+// sources contains the managers whose unit names are not in the cgroup path. The values describe the source of the
+// names, in Markdown.
 var sources = map[string]string{
 	Slurm:   "cgroup: [slurm.md](slurm.md)",
 	Docker:  "cgroup, and Docker's files below `--units.docker-root`",

@@ -87,7 +87,7 @@ type Mapper struct {
 	// scanning is locked during a scan and guards scan and scanned.
 	scanning sync.Mutex
 	scan     scan
-	scanned  time.Duration // boot-clock time of the last scan for titles
+	scanned  time.Duration // boot-clock time of the last scan by findJob
 
 	// refresh is locked during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
@@ -232,8 +232,8 @@ func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) 
 	return found, err
 }
 
-// findJob searches for the job with a SLUID. A job's daemon exists before the job's first process,
-// so one search finds it.
+// findJob scans the processes for the daemons of jobs, whose titles contain the job id of a SLUID. A job's daemon
+// exists before the job's first process, so one scan finds it.
 func (m *Mapper) findJob(now time.Duration) {
 	if !m.scanning.TryLock() {
 		return

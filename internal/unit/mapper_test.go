@@ -144,8 +144,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks that the id of a job whose cgroup contains only a SLUID is found in the title of its daemon, at the
-// first request and without a poll.
+// TestSLUID checks a job whose cgroup contains only a SLUID. The first request must find the job's id in the title of
+// its daemon, without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// After this number of jobs that use a GPU which their files do not name, --units.held-numbers counts as wrong.
+	// contradictions is a number of jobs. If so many jobs use a GPU that their files do not name, --units.held-numbers
+	// counts as wrong.
 	contradictions = 3
 	maxJobUses     = 16
-	// keepJobUse is the time for which the GPUs used by a job are remembered. If cgroups do not
-	// constrain devices, jobs can use the GPUs of other jobs. Three such jobs cause an error. Without
-	// this limit, the error would remain until more jobs have run.
+	// keepJobUse is the time for which the GPUs used by a job are remembered. It limits the duration of a false error:
+	// if cgroups do not constrain devices, jobs can use the GPUs of other jobs, and three such jobs cause an error.
 	keepJobUse = 24 * time.Hour
 )
 
@@ -43,7 +43,7 @@ type jobUse struct {
 	last    time.Duration // boot-clock time of the last use
 }
 
-// fits reports whether the job's files name all GPUs that the job uses, if their numbers mean n.
+// fits reports whether the job's files name all GPUs that the job uses, if n defines the meaning of the numbers.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -186,7 +186,7 @@ func (n *numbering) fitting(dir string) []Numbers {
 		}
 	}
 	if len(numbers) < 2 {
-		return nil // a single number does not distinguish the lists, because a suitable list fits every GPU
+		return nil // for a single number, some list always fits, so the lists cannot be distinguished
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }

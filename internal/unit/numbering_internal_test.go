@@ -85,8 +85,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks that three jobs on the GPUs of other jobs cause an error for at most a day, during which
-// other jobs run.
+// TestNumberingForgets checks that three jobs on the GPUs of other jobs cause an error for at most a day. Other jobs
+// run during this day.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")

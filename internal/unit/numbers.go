@@ -91,8 +91,8 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 // number cannot be a position, because no machine has that many GPUs.
 const firstRender = 128
 
-// device returns the name of the GPU with the given number, which has up to three digits. It
-// returns false if the number is not a position in the list.
+// device returns the name of the GPU with the given number, which has up to three digits. It returns false if nodes has
+// no element at this position.
 func (n Numbers) device(number string) (gpu.DeviceName, bool) {
 	i, _ := strconv.Atoi(number)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Ids of a container of Docker (train), of a container of Podman (labeler), of a container of another engine, and of an
-// inner container.
+// Container ids: Docker's container train, Podman's container labeler, a container of another engine, and a container
+// inside a container.
 const (
 	dockerID = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	podmanID = "90d390d390d390d390d390d390d390d390d390d390d390d390d390d390d390d3"

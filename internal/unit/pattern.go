@@ -14,12 +14,12 @@ type Pattern struct {
 	root     bool // set if no segments may precede the match
 	segments []*regexp.Regexp
 	prefix   string // prefix of the first segment, which contains the uid
-	// name is the group that matches the unit's name, and uid the group that matches the unit's user. If uid.group is
-	// 0, the pattern contains no group for the user.
+	// name is the group that matches the unit's name. uid is the group that matches the uid of the unit's user. If
+	// uid.group is 0, the pattern contains no such group.
 	name, uid groupAt
 }
 
-// groupAt consists of the index of a segment and the index of the group in the regexp for this segment.
+// groupAt identifies a group by the index of its segment and by its index in the regexp for this segment.
 type groupAt struct{ segment, group int }
 
 const uidGroup = "uid"
@@ -72,16 +72,17 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// check replaces % in ownedNames by each of these names. No manager uses them, and each has a different form.
+// fillers contains the names that check inserts in place of % in ownedNames. No manager uses these names, and each has
+// a different form.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// Users other than root may choose the names below cgroups with names of these forms.
+// ownedNames contains the forms of cgroup names below which users other than root may choose the names of cgroups.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
 }
 
-// ownedAbove contains the paths at which the cgroups of ownedNames may be.
+// ownedAbove contains the parent paths of the cgroups in ownedNames.
 var ownedAbove = [][]string{
 	{},
 	{"system.slice"},
@@ -124,7 +125,7 @@ func (p *Pattern) check() error {
 	return nil
 }
 
-// below reports whether the pattern can match a name in a segment below a path.
+// below reports whether the pattern can take the unit's name from a segment below the path owned.
 func (p *Pattern) below(owned []string) bool {
 	if len(owned) > p.name.segment {
 		return false

@@ -165,7 +165,7 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks that only the file of the second run describes a job that runs twice, and that the mapper drops
+// TestRequeued checks a job that runs twice. Only the file of the second run may describe it, and the mapper must drop
 // the description together with the job.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)

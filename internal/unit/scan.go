@@ -47,8 +47,8 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains, by an id in their cgroup, some of the processes that belong to a container if an engine lists
-	// a container with this id.
+	// parented contains some of the processes whose cgroup contains a possible container id, by this id. They belong to
+	// a container only if an engine lists a container with this id.
 	parented map[string][]gpu.ProcessID
 }
 
