@@ -40,8 +40,8 @@ func (s sums) count(later sums) uint64 {
 	return later.samples.n - s.samples.n
 }
 
-// readActivity adds the activity of the GPU since the last reading, and of each partition or, on a GPU without
-// partitions, of each process.
+// readActivity adds the activity of the GPU since the last reading. It also adds the activity of each partition. On a
+// GPU without partitions, it adds the activity of each process.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	share, known := average(r.last.activity, now.activity, samples)
@@ -61,7 +61,8 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 	weigh(out, occupied, uses, span)
 }
 
-// maxSpan is the longest time between two readings over which activity is computed, unless two ticks are longer.
+// maxSpan is the longest time between two readings for which activity is computed. If two ticks are longer, the limit
+// is two ticks.
 const maxSpan = 10 * time.Second
 
 // If the activity of one partition is unknown, readInstances adds nothing.
@@ -91,9 +92,10 @@ const engines = 2
 // attributed to other processes.
 const noise = 0.05
 
-// weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest is divided among the
-// other processes by their occupancy at one moment; a single process gets the whole rest. The activity is unknown if
-// the GPU worked but no process had work, or if a busy time is impossible.
+// weigh divides the GPU's activity among its processes. DRM clients get their busy time. The remaining activity is
+// divided among the other processes by their occupancy at one moment. If there is only one other process, it gets all
+// of the remaining activity. The activity is unknown if the GPU worked but no process had work, or if a busy time is
+// impossible.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

@@ -50,7 +50,7 @@ func extract(t *testing.T, archive io.Reader) *tree {
 	}
 }
 
-// hive is an id in the driver's format.
+// hive is the id of an XGMI hive, in the driver's format.
 const hive = "6566135270000634472"
 
 // machine returns a GPU with eight partitions, a GPU without partitions, and processes.

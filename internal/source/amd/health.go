@@ -24,7 +24,7 @@ func (r *reader) readHealth() []gpu.HealthValue {
 	return h
 }
 
-// Greater temperatures and power limits are invalid.
+// A temperature or a power limit above its maximum is invalid.
 const (
 	maxMillidegrees = 200_000
 	maxMicrowatts   = 1e11

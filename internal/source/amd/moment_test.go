@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// running returns a source with the clock of a synctest bubble. Run of the source runs until the test ends.
+// running returns a source with the clock of a synctest bubble. The source's Run method runs until the test ends.
 func (d *tree) running() *amd.Source {
 	began := time.Now()
 	now := func() gpu.Instant { return gpu.Instant{Wall: time.Now(), Boot: time.Hour + time.Since(began)} }

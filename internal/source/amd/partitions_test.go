@@ -168,7 +168,7 @@ func TestLongTick(t *testing.T) {
 	s := d.open(clock.Now)
 	for i := range 3 {
 		b := mi300(10, 500).u32(40, uint32(30_000*(i+1)))
-		for _, sums := range []int{344 + 104, 344 + 104 + 232} { // of the compute dies of each partition
+		for _, sums := range []int{344 + 104, 344 + 104 + 232} { // sums of the compute dies in each partition
 			for x := range 4 {
 				b.u64(sums+8*x, 0)
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The topology is read again after topologyAge even if amdkfd's generation_id, which counts its changes, is the same.
+// The topology is read again after topologyAge even if amdkfd's generation_id, which counts its changes, is unchanged.
 const topologyAge = 10 * time.Second
 
 // topology contains the nodes by the PCI address of their GPU.
