@@ -53,7 +53,7 @@ type engine struct {
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// fields is added to the engine's record of the state file, and lines to the end of the file.
+	// fields is added to the engine's record in the state file. lines are added at the end of the file.
 	fields string
 	lines  []string
 	cfg    dcgm.Config

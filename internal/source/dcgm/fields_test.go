@@ -81,7 +81,7 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// many returns a field file with at most 129 rows.
+// many returns a field file with n rows. n must be at most 129.
 func many(t *testing.T, n int) string {
 	t.Helper()
 	rows := []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_MEM_COPY_UTIL"}

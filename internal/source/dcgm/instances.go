@@ -111,9 +111,9 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the share of time in which the multiprocessors had a resident warp, like the metric of the driver's GPM.
-// It is assumed, but not verified on hardware, that the value for an instance is relative to the instance and not to
-// the GPU.
+// activity is the DCGM field for the share of time in which the multiprocessors had a resident warp. The driver's GPM
+// has a metric with the same meaning. It is assumed, but not verified on hardware, that the value for an instance is
+// relative to the instance and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
 func (d *session) watchInstances() {

@@ -178,8 +178,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// A library of version 4.6 must get an error with the reason from an older engine. Any other newer library must be
-// logged once, and an older library not at all.
+// If the library has version 4.6 and the engine is older, the error must contain the reason. Any other library that is
+// newer than the engine must be logged once. A library that is older than the engine must not be logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
