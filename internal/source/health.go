@@ -34,7 +34,7 @@ type Health int
 const (
 	silent  Health = iota // the GPU has no reading yet
 	Well                  // the GPU responds
-	Late                  // the GPU is quarantined
+	Late                  // a call for the GPU timed out and has not returned yet
 	Missing               // the GPU is lost, or was never identified
 	Failing               // the GPU cannot be read
 )
