@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples while the
-// process existed, and adds up the samples that name the process.
+// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples that were taken
+// while the process existed, and adds up the percentages of the samples that name the process.
 type accounting struct {
 	kept  []sums
 	shown []sums // updated once a second

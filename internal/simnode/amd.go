@@ -42,7 +42,8 @@ func (g *GPU) mode() string {
 	return g.MIG.Instances[0].Profile
 }
 
-// amdResource returns the extended resource of a GPU in AMD's device plugin with resource_naming_strategy mixed.
+// amdResource returns the name of the extended resource for a GPU. AMD's device plugin uses these names with
+// resource_naming_strategy mixed.
 func (g *GPU) amdResource() string {
 	if g.AMD.Dies == 1 {
 		return "amd.com/gpu"

@@ -157,7 +157,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// The result contains the names of the files in which amdkfd describes each process, by PID and node.
+// The result contains the names of the files that describe a process in amdkfd's directory, by PID and topology node.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -180,8 +180,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// amdkfd must list exactly the processes in the truth, with the topology nodes that each process uses, and a monitoring
-// program without queues.
+// amdkfd must list the processes in the truth, with the topology nodes that each process uses. The only other listed
+// process must be a monitoring program, which has no queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)

@@ -22,7 +22,7 @@ type board struct {
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
-	// base is the value of the counter at the last load of the driver, and loadedAt the value of energy at that time.
+	// When the driver was last loaded, the counter had the value base, and energy had the value loadedAt.
 	base, loadedAt gpu.Millijoules
 
 	// busyTime contains the busy time of each instance, by position, or of the whole board if it has no instances.
@@ -33,8 +33,8 @@ type board struct {
 
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad contains the conditions at the
-	// last load of the driver.
+	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad is a copy from the time at
+	// which the driver was last loaded.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW
@@ -46,7 +46,7 @@ type board struct {
 	accounts accounting
 }
 
-// account contains what a process has used of a board, or a container if the process ID is zero.
+// account contains the use of a board by one process. If the process ID is zero, it contains the use by a container.
 type account struct {
 	ProcessTruth
 	last int64 // last step in which it used or held the board
@@ -112,8 +112,8 @@ func (b *board) addBusyTime(loads []load) {
 	}
 }
 
-// chargeFloor charges a share of the floor to the containers that hold a part, or else to the loads on the part, or
-// else to idle.
+// chargeFloor charges a share of the floor to the containers that hold a part. If no container holds the part, it
+// charges the loads on the part. If there are no loads either, the share is idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
@@ -131,7 +131,7 @@ func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	}
 }
 
-// For a divided board, the last part contains the free slices.
+// If the board is divided, the last part contains the free slices.
 func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	if b.MIG == nil {
 		return []part{{1, holders, loads}}

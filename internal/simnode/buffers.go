@@ -30,8 +30,9 @@ type buffers struct {
 	worked, since, sampledAt time.Duration
 }
 
-// buffer adds the samples of the step that starts at from. The energy of the step must already be added. taken contains
-// the samples that the ring took in this step.
+// buffer adds power and utilisation samples for the step that starts at from. It uses the power of the step, so
+// [board.draw] must have added the energy of the step to the board. taken contains the utilisation samples that the
+// driver took in this step.
 func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []sample) {
 	if how.Power == 0 {
 		return

@@ -36,8 +36,9 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks the 120 power samples of a GPU. As many as between must lie between low and high, and all others
-// near one of these values. According to the utilisation samples, the GPU must have been busy for half of the time.
+// checkBuffers checks the 120 power samples of a GPU. The number of samples between low and high must be between, and
+// all other samples must be near low or high. According to the utilisation samples, the GPU must have been busy for
+// half of the time.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

@@ -11,14 +11,15 @@ func cheats() Scenario {
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries a different trick on each GPU to be charged less, a machine with the
-// same work without the tricks, and the names of the tricks in the order of the GPUs.
+// Cheats returns two machines with the same work. On each GPU of the first machine, a tenant uses a different trick to
+// be charged less. The second machine runs the work without the tricks. names contains the names of the tricks in the
+// order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. Their
-// cgroups have the same names as a pod's cgroups.
+// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. They
+// give their own cgroups the names of a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
@@ -122,8 +123,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which a process on the host creates a cgroup with the name of a pod's cgroup, below the
-// given cgroup of its service or user.
+// namedAsPod returns a trick in which a process on the host tries to look like a process of a pod. cgroup is the cgroup
+// of the process's service or user. Below it, the process creates a cgroup with the name of a pod's cgroup.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -146,7 +147,7 @@ var hostTricks = []trick{
 	namedAsPod("an OpenPBS job", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
-// The fleetingTricks share a GPU with processes that run for 300 ms.
+// In the fleetingTricks, the processes of the cheating pod end after 300 ms.
 var fleetingTricks = []trick{
 	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
 		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))

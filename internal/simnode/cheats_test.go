@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// The exporter must be able to see the effects of the tricks.
+// The driver's state and the log directories, which the exporter reads, must show the effects of the tricks.
 func TestCheatsAreVisible(t *testing.T) {
 	n := open(t, "cheats")
 	pids := make(map[string]bool)

@@ -1,6 +1,6 @@
 package simnode
 
-// margin is the distance in °C to the temperature at which the driver reduces the clocks.
+// margin returns the temperature at which the driver reduces the clocks, minus the current temperature, in °C.
 func (b *board) margin() int { return 87 - b.temperature() }
 
 // Reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report board limit and

@@ -69,7 +69,7 @@ func (g *GPU) partCount() int {
 	return max(g.Replicas, 1)
 }
 
-// offered returns the parts of a GPU that the device plugin offers at a time.
+// offered returns the parts of a GPU that the device plugin offers at the given time.
 func (g *GPU) offered(t time.Duration) []int {
 	var out []int
 	for p := range g.partCount() {

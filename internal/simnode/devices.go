@@ -13,7 +13,7 @@ import (
 // file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// Every process that uses a GPU opens the device file control.
+// Every process that uses a GPU opens this device file.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }

@@ -8,7 +8,7 @@
 //	kubelet/pod-resources/        a gRPC pod-resources v1 server on kubelet.sock
 //	kubelet/pods-api/             in some scenarios a Pods API v1alpha1 server on pods-api.sock
 //	driver/state.tsv, calls.tsv   the state that the fake driver library reports, and its log of calls
-//	proc.new/, kfd.new/           processes in preparation
+//	proc.new/, kfd.new/           directories of processes that are not complete yet
 //	state/                        the exporter's own state
 //	truth.json                    the newest row of the truth (a [Truth])
 //	truth.jsonl, truth.1.jsonl    its history, one row per 100 ms, and the previous file

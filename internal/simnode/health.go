@@ -83,7 +83,7 @@ func newHealth(g *GPU) map[Condition]int64 {
 // sinceLoad returns the increase of a count since the driver was loaded.
 func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
 
-// links is the number of NVLink links of a GPU, and banks the number of its memory banks.
+// links is the number of NVLink links of a GPU. banks is the number of its memory banks.
 const (
 	links = 18
 	banks = 640

@@ -93,8 +93,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// The scenarios contain every way to allocate a GPU or a part of a GPU. In the expected entries, GPUs are numbered in
-// the order of the scenario.
+// Together, the scenarios use every way to allocate a GPU or a part of a GPU. In the expected entries, GPUs are
+// numbered in the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string

@@ -49,7 +49,7 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// A moved board keeps its identity, but has the place of its new position.
+// A moved board keeps its identity, but gets the slot and the tray of its new position.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -92,7 +92,7 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// If the GPUs report a chassis, all machines are in this chassis.
+// If the GPUs report the chassis of the machine, all machines are in this chassis, so they keep its serial number.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))

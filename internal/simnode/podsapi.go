@@ -41,7 +41,7 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 }
 
 // marshal encodes the fields that identify the pod as a core/v1 Pod in protobuf (k8s.io/api/core/v1/generated.proto).
-// It does not use the large module k8s.io/api, which nothing else here needs.
+// It does not use the module k8s.io/api, which is large and needed for no other purpose.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace

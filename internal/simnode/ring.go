@@ -7,7 +7,8 @@ import (
 )
 
 // Sampling configures the driver's utilisation samples. The zero value has the rate of NVIDIA's ring, 72 samples in 10
-// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h), and its samples represent the work best.
+// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h). No other value gives samples that represent the work
+// better.
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz, depending on the
 	// product.
@@ -56,8 +57,8 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time. It returns them all, but adds only samples with a process
-// to the ring, which keeps them for ringSpan.
+// record takes the samples that are due until the given time, and returns all of them. It adds only the samples that
+// name a process to the ring, which keeps samples for ringSpan.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)

@@ -94,7 +94,7 @@ type Fabric struct {
 	Clique  int
 }
 
-// Counts describes the energy counters that the driver has for a GPU.
+// Counts describes which energy counters the driver provides for a GPU.
 type Counts int
 
 // On a board with two GPUs, nvmlDeviceGetTotalEnergyConsumption may return the energy of the whole module for both

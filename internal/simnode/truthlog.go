@@ -33,8 +33,8 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return &truthLog{newest: filepath.Join(dir, "truth.json"), dense: dense, sparsely: sparsely}, err
 }
 
-// add keeps the row of a step until the next flush. It flushes many rows itself, so that a long jump in time needs
-// little memory. Rows of the sparse history have no processes.
+// add keeps the row of a step until the next flush. If many rows are waiting, add flushes them itself, so that a long
+// jump in time needs little memory. Rows of the sparse history have no processes.
 func (l *truthLog) add(t Truth, n int64) error {
 	row, err := json.Marshal(t)
 	if err != nil {
