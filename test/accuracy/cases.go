@@ -92,7 +92,7 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks returns a case with light users of one GPU. Half of them work occasionally, and the others for a moment in
+// notebooks returns a case with light users of one GPU. Half of them work occasionally. The others work for a moment in
 // every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod

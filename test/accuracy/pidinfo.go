@@ -12,7 +12,7 @@ type pidInfoRule struct {
 	there map[gpu.ProcessID]bool
 }
 
-// read charges only processes that were present at the last reading, too.
+// read charges only processes that were also present at the last reading.
 func (r *pidInfoRule) read(g *gpu.GPU) charges {
 	c, now := make(charges), make(map[gpu.ProcessID]bool)
 	for _, p := range g.Processes {

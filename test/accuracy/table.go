@@ -43,7 +43,7 @@ func (r *Result) cells(o *Owner) []string {
 	}
 }
 
-// unlessMIG returns a dash for a rule that does not support MIG.
+// unlessMIG returns a dash instead of the cell for a GPU in MIG mode, because the rule does not support MIG.
 func (r *Result) unlessMIG(cell string) string {
 	if r.Scenario.GPUs[0].MIG != nil {
 		return "–"

@@ -56,8 +56,8 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// After a restart of the exporter, relearnt returns when the pod of an allocation is known again. The kubelet's list
-// contains no UIDs, so this is when /proc shows the pod.
+// relearnt returns the time at which the pod of an allocation is known again after a restart of the exporter. The
+// kubelet's list contains no UIDs, so the pod is known only when /proc shows it.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	for _, s := range c.forgotten(o) {
 		at = max(at, s.to)

@@ -64,7 +64,7 @@ type Kind struct {
 	group  group
 	hides  hides
 	perGPU bool
-	// faults contains the driver's faults during the spell. If perGPU is set, the GPU is set later, for each spell.
+	// faults contains the driver's faults during the spell. If perGPU is set, each spell sets the GPU of its faults.
 	faults []simnode.Fault
 	// begin and end make other changes at the start and the end of the spell. They are nil if there are none.
 	begin, end func(*machine, Spell) error

@@ -135,8 +135,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns when the exporter could first detect an owner. This is the start of its work or of its allocation or,
-// during an outage, the end of the outage.
+// learnt returns the time from which the exporter could detect an owner. This is the start of the owner's work or
+// allocation. If an outage hides this start, it is the end of the outage.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -159,8 +159,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns the time from which the exporter must assume a pod that it cannot detect, because the allocations
-// have expired while the kubelet did not respond.
+// suspected returns the time from which the exporter must consider that a pod may hold the GPU undetected, because the
+// kubelet did not respond and the allocations have expired.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {

@@ -63,8 +63,8 @@ func (s series) slope() float64 {
 	return (last.value - first.value) / last.at.Sub(first.at).Seconds()
 }
 
-// fall returns the number of seconds after which the values have fallen by 90 %, from their level in the second before
-// the moment to their level at the end.
+// fall returns the number of seconds from the moment until the values have fallen by 90 % of the difference between two
+// levels: the level in the second before the moment, and the level at the end.
 func (s series) fall(moment time.Time) float64 {
 	before, after := s.levels(moment)
 	for _, p := range s.between(moment, moment.Add(time.Hour)) {

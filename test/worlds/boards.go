@@ -16,8 +16,8 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// These are labels of boards in slots. A variable's name is the serial number of the board and, if necessary, the
-// letter of the node or of the GPU.
+// These are labels of boards in slots. The name of a variable begins with the serial number of the board. If necessary,
+// the letter of the node or of the GPU follows.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -31,8 +31,8 @@ var (
 	S8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// Boards returns ten days of scrapes in which boards move, arrive, are lost, and have nodes with new names. Two
-// replicas of Prometheus scrape some of the boards. There are scrape gaps, and some boards have pods.
+// Boards returns ten days of scrapes. Boards move, arrive and are lost, and nodes get new names. Two replicas of
+// Prometheus scrape some of the boards. There are scrape gaps, and some boards have pods.
 func Boards() *History {
 	const end = 10*Daily + time.Hour
 	h := New(time.Minute)

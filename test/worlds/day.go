@@ -49,7 +49,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 		second: []Span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
 	f.simulate(hm(27, 0), Day, rand.New(rand.NewPCG(1, 2)))
-	// As in Prometheus, this counter has a zero at its created timestamp.
+	// Prometheus adds a sample with the value 0 at the created timestamp of this counter.
 	f.Add(Series(AllocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
 	}), hm(16, 0)+30*time.Second, 0)

@@ -125,7 +125,7 @@ const (
 	scrape    = time.Minute
 )
 
-// simulate adds only the energy in the span counted to the truth.
+// simulate adds energy to the truth only in the span counted.
 func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	f.meters = make(map[account]*meter)
 	f.Truth.Namespaces = make(map[string]float64)

@@ -105,8 +105,8 @@ func (r *rack) pull(s slot, at time.Duration) {
 	delete(r.boards, s)
 }
 
-// work turns two nodes off and on again, usually with changed boards, the second node a while after the first. It
-// returns false at the end of the history.
+// work turns two nodes off, and then turns them on again, the second node some minutes after the first. Usually some
+// boards were changed in the meantime. work returns false at the end of the history.
 func (r *rack) work(x, y string) bool {
 	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
 	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// For other samplings than the first, the simulated time is half of length, because only means are reported.
+	// For all samplings except the first, the simulated time is half of length, because only means are reported.
 	length = 10 * time.Minute
 	light  = 15 * time.Minute
 	cheat  = 20 * time.Minute

@@ -17,8 +17,8 @@ const allUnits, usualUnits = 304, 152
 // processes at the same time (hws_max_conc_proc).
 func (b *board) isWholeAMD() bool { return b.AMD != NoAMD && b.Slices == nil }
 
-// occupied returns the number of compute units that a worker occupies now. If it worked for a part of the last
-// millisecond, its waves are in flight with this probability.
+// occupied returns the number of compute units that a worker occupies now. If the worker worked for a fraction of the
+// last millisecond, its waves are in flight with a probability equal to this fraction.
 func (b *board) occupied(w *worker) int {
 	switch {
 	case b.random.Float64() >= w.ran:

@@ -12,7 +12,7 @@ import (
 // changes the idle power that the ledger learns for the GPU, or reduces the charge for her work.
 type Cheat struct {
 	Name string
-	// Load returns mallory's work for the driver's sampling. Watts is the power of this work.
+	// Load returns mallory's work, which may depend on the driver's sampling. Watts is the power of this work.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
@@ -174,8 +174,7 @@ func (r *Result) Evaded() float64 {
 }
 
 // An Effect describes the result of a cheat, in parts of the GPU's energy. Error is the part that mallory used but was
-// not charged for. Moved is the difference from the error of the same work without the trick, which is the general
-// error of sharing.
+// not charged for. Moved is Error minus the error of the same work without the trick.
 type Effect struct{ Moved, Error float64 }
 
 // Effect runs the scene with and without its trick.

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// A cheat on a GPU that is not time-sliced may move at most sharingLimit of the GPU's energy. For kernels with much
-// power, the limit is powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
+// A cheat on a GPU that is not time-sliced may move at most sharingLimit of the GPU's energy. For kernels that draw
+// much power, the limit is powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
 const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "kernels with much power"

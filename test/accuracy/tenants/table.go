@@ -12,7 +12,7 @@ import (
 // A Row summarizes the variants of a light load.
 type Row struct {
 	Light
-	By [2]Summary // the truths if the floor is shared, and if the user pays
+	By [2]Summary // for the truth with a shared floor, and for the truth in which the user pays
 	// Measured is the number of variants for which the ledger measured the idle power. All is the number of all
 	// variants.
 	Measured, All int
@@ -198,8 +198,8 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 }
 
 // TwinTable returns a table of the twins, in percent of the GPU's energy. For both worlds, it contains the true part of
-// the victim and the error of the ledger. It also contains the error that any rule makes in at least one of the two
-// worlds.
+// the victim and the error of the ledger. It also contains the minimum error that every rule has in at least one of the
+// two worlds.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
 	for _, twin := range Twins() {

@@ -57,7 +57,7 @@ func Twins() []Twin {
 }
 
 // sharingTwins returns the twins of GPUs that are not time-sliced. In the second world, mallory and the victim have
-// exchanged their work, or a part of its power. watts contains the powers on a whole GPU.
+// exchanged their work, or a part of the power of their work. watts contains the powers on a whole GPU.
 func sharingTwins() []Twin {
 	twin := func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin {
 		t := Twin{Name: how.String() + ": " + name, driver: Driver{Power: time.Second}}
