@@ -14,8 +14,8 @@ import (
 )
 
 // TestAbsurdNumbers changes every number that the driver reports about one of eight GPUs, before or after the first
-// reading: to all bits set, to the largest value of its type, or to NaN. The GPU must still be read, and impossible
-// values must be absent.
+// reading. The new number has all bits set, is the largest value of its type, or is NaN. The GPU must still be read,
+// and impossible values must be absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {

@@ -10,9 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts contains the driver's accounting statistics at one reading. They are preferred over the ring of utilisation
-// samples: since R610 the driver sums the activity of each process, and these sums do not expire and can be read after
-// the process has ended. Only an administrator can enable accounting; this package never changes the mode.
+// accounts contains the driver's accounting statistics at one reading. They are preferred over the ring, which is the
+// driver's buffer of utilisation samples. Since R610 the driver sums the activity of each process. These sums do not
+// expire, and they can be read after the process has ended. Only an administrator can enable accounting; this package
+// never changes the mode.
 //
 // nvml.h documents the functions and the units of the sums. Older drivers update the sums once a second from the ring
 // (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts are inferred and not verified on hardware: sampleCount

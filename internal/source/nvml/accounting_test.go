@@ -24,7 +24,8 @@ type kept struct {
 	sm, mem int
 }
 
-// An office is a GPU with accounting. The samples in its ring name PID 99, to distinguish them from accounting.
+// An office is a GPU with accounting. Its utilisation samples have the PID 99, so that a test can distinguish them from
+// accounting.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -118,7 +119,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// While the driver does not update the sums, readings must cover no time. After a limit, they must cover time again.
+// While the driver does not update the sums, readings must cover no time. After three seconds without an update, a
+// reading must cover this time.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))

@@ -158,7 +158,7 @@ func clockReasons(g *gpuReader) ([]gpu.HealthValue, ret) {
 	return values, r
 }
 
-// Greater numbers of fans or greater speeds, in percent, are invalid.
+// A number of fans or a speed in percent is invalid if it exceeds its maximum.
 const (
 	maxFans     = 16
 	maxFanSpeed = 300

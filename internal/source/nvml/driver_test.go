@@ -33,7 +33,7 @@ type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// lines and fields are added to the state file: lines at the end, fields to the gpu records.
+	// lines are added at the end of the state file. fields are added to its gpu records.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
 	system string            // additional fields of the driver record, separated by tabs

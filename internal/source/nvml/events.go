@@ -66,7 +66,7 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// A set that a call uses is freed when the driver is shut down.
+// If a call still uses the set, freeEvents does not free it. The driver frees it when it is shut down.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()

@@ -32,12 +32,12 @@ type gpm struct {
 	// longest is the longest time over which the activity of instances may be averaged.
 	longest   time.Duration
 	profiling bool
-	// whole contains the samples of the GPU itself; nil if the GPU is not profiled. While lane is busy, only its call
-	// may use whole and offered.
+	// whole contains the samples of the GPU itself; nil if the GPU is not profiled. While lane is busy, only the call
+	// in lane may use whole and offered.
 	whole *pair
 	lane  lane.Lane[profiled]
-	// instances is the lane in which instances are measured. While it is busy, only its call may use pairs, moved and
-	// offered. At most one of the two lanes is busy.
+	// instances is the lane in which instances are measured. While it is busy, only the call in it may use pairs, moved
+	// and offered. At most one of the two lanes is busy.
 	instances lane.Lane[measured]
 }
 
@@ -46,7 +46,7 @@ type pair struct {
 	instance string // GPU instance id, or empty for a whole GPU
 	samples  [2]gonvml.GpmSample
 	taken    [2]time.Duration // boot-clock times of the samples; 0 if a sample was not taken
-	// profile integrates the activities of the instance. before contains its sums at the older sample.
+	// profile integrates the activities of the instance. before contains the sums of profile at the older sample.
 	profile profiler
 	before  [gpu.NumActivities]float64
 }
@@ -214,7 +214,8 @@ var errNotOffered = errors.New("GPM is not supported")
 
 var errNoBase = errors.New("no earlier sample")
 
-// maxInterval is the longest time over which the activity of instances may be averaged, unless two ticks are longer.
+// maxInterval is the longest time over which the activity of instances may be averaged. If two ticks are longer, the
+// limit is two ticks.
 const maxInterval = 10 * time.Second
 
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {

@@ -40,8 +40,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestLostInCall removes one of eight GPUs during each call. The seven other GPUs must be read, and all eight when the
-// removed GPU has returned.
+// TestLostInCall removes one of eight GPUs during each call. The seven other GPUs must be read. When the removed GPU
+// has returned, all eight GPUs must be read.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {

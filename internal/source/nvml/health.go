@@ -12,8 +12,8 @@ import (
 )
 
 type healthReader struct {
-	// fields contains the fields that the GPU has not rejected and the counters of links that it has returned at least
-	// once, in the order of healthFields.
+	// fields contains the fields that the GPU has not rejected, in the order of healthFields. It also contains rejected
+	// link counters if the GPU returned them earlier.
 	fields []fieldReader
 	// request is the argument of the last call. Each call reuses its memory.
 	request []gonvml.FieldValue

@@ -174,7 +174,8 @@ func TestProfileNotOffered(t *testing.T) {
 
 // One MIG instance is busy for half of the time, and the other is always busy. In the fake driver, the tensor cores are
 // active for a quarter of the busy time, and the memory for half of it. If a reading is dropped, the next reading must
-// contain its profile once. If only the profile fails, the activity of the instances must be known.
+// contain the profile of the dropped reading once. If only the profile fails, the activity of the instances must be
+// known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)

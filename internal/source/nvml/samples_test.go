@@ -88,7 +88,8 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 }
 
 // While the ring contains samples from before the wall clock was set back, readings must cover no time. The first
-// reading without such samples must cover the whole time, divided by the activity since the clock was set.
+// reading without such samples must cover the whole time. Its samples must contain the average activity since the clock
+// was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {

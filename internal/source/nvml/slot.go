@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot contains the GPU with one of the driver's indices.
+// A slot contains the GPU at one index in the driver's list.
 type slot struct {
 	index int
 	// bus is the PCI address through which the GPU is opened, or empty if the GPU is opened through

@@ -19,7 +19,7 @@ type recording struct {
 	start       int64 // start of the minute in ms
 }
 
-// The busy share is from 0 to 1. watts returns the power of the power sample with a number.
+// share is the busy share, from 0 to 1. watts returns the power of power sample i.
 func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 	for i := range ms / powerStep {
 		r.ms += powerStep
