@@ -1,7 +1,7 @@
-// Command gpuledger-archive stores the long-term record of GPU fleets as tables, which contain the place of each GPU in
-// each hour, and the pods that used its energy. The command reads a Prometheus-compatible store and does not access
-// GPUs. It accesses the Kubernetes API only to publish checkpoints in a ConfigMap. Its subcommand doctor runs the
-// user's kubectl.
+// Command gpuledger-archive stores the long-term record of GPU fleets in tables. For each hour, the tables contain the
+// place of each GPU and the pods that used the energy of this GPU. The command reads a Prometheus-compatible store and
+// does not access GPUs. It accesses the Kubernetes API only to publish checkpoints in a ConfigMap. Its subcommand
+// doctor runs the user's kubectl.
 package main
 
 import (

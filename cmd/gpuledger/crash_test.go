@@ -54,14 +54,15 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed again and again, with the values that it has served.
+// A victim is an exporter that the test starts and kills repeatedly. It contains the values from all pages that were
+// served.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
 	seen   map[string]sample // last scraped sample of every counter, by series
 	last   page
-	// first contains the readings with which the counting of each board's energy may have begun.
+	// first contains, for each board, the values of the energy counter from which the exporter may have begun to count.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
@@ -99,7 +100,7 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// The exporter keeps every account, so that a missing account is an error.
+// With this retention, no account expires during the test, so a missing account is an error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -108,8 +109,8 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// runOnce starts the exporter, scrapes it, and kills it after a part of span. The time begins when the exporter first
-// serves energy or, if young is set, at its start.
+// runOnce starts the exporter, scrapes it, and kills it after the time span. This time begins when the exporter first
+// serves energy or, if young is set, when the exporter starts.
 func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
@@ -144,7 +145,8 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run, checks that the energy continues to grow, and prints the energy in gaps.
+// outlive starts the exporter again, checks that its energy counters continue to grow, and logs the energy that was
+// charged to gaps.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
@@ -163,8 +165,8 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It returns false if the page contains no energy, as before the first
-// reading.
+// look compares a page with earlier pages. It returns false if the page contains no energy counter, which is normal
+// before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -207,7 +209,7 @@ func counters(p page) map[string]sample {
 	return out
 }
 
-// Labels on a page are always in the same order.
+// The labels need no sorting, because all pages contain them in the same order.
 func seriesOf(name string, m *dto.Metric) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -218,7 +220,7 @@ func seriesOf(name string, m *dto.Metric) string {
 }
 
 // The last scraped energy of every board must be exactly the increase of the board's counter from one of the first
-// readings to a later reading. The same first reading must fit the energy in every check.
+// readings to a later reading. This first reading must be the same in all checks.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -239,8 +241,8 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. It returns them as one page, because their
-// metric names differ.
+// scrapeCounters scrapes both pages in the format with created timestamps. It returns both as one page, which is
+// possible because their metric names differ.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

@@ -40,8 +40,8 @@ func (e *exporter) ends() {
 	}
 }
 
-// The file system of the state file does not respond. Only the accounts may stop. When it responds again, no energy may
-// be lost or counted twice.
+// In TestDeadState, the file system of the state file stops responding. The exporter must continue to read GPUs, but
+// must count no energy. When the file system responds again, no energy may be lost or counted twice.
 func TestDeadState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := filepath.Join(t.TempDir(), "state")

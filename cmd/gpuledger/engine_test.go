@@ -68,8 +68,8 @@ func after(d time.Duration) func(page) bool {
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising also compares every page with the previous page: no counter may decrease, and no account may
-// disappear.
+// scrapeUntilRising scrapes like scrapeUntil, and compares every page with the previous page. No counter may have
+// decreased, and no account may have disappeared.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
 	return e.scrapeUntil(what, func(p page) bool {
@@ -92,7 +92,8 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 	})
 }
 
-// The client library or the engine is missing. The error must be logged once, and the field page must be empty.
+// If the client library or the host engine is missing, the exporter must log the error once, and must serve no values
+// from the engine.
 func TestNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	tests := map[string]struct{ library, want string }{
@@ -114,9 +115,9 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// The host engine is older than the client library, which does not support it. An error with both versions must be
-// logged once, and only the values from the engine may be missing. After an upgrade of the engine, the field page must
-// have values.
+// The client library does not support the older host engine of this test. The exporter must log an error with both
+// versions once, and only the values from the engine may be missing. After an upgrade of the engine, the exporter must
+// serve these values.
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
@@ -178,7 +179,8 @@ var engineCalls = []string{
 	"dcgmLatestValues", "dcgmLiveValues",
 }
 
-// Requests between two ticks, which are half a minute apart here, must not call the engine, even for the field page.
+// The ticks of this exporter are half a minute apart. Requests between two ticks must not call the engine, not even
+// requests for values from the engine.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)

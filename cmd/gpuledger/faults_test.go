@@ -50,9 +50,9 @@ const (
 	tooLate     = "delay:1500"
 )
 
-// If a call is made for a GPU, the fault affects only one GPU. Reading a GPU, identifying a GPU and opening the driver
-// each need several calls. For each of these operations, there are faults for the first call, for some calls in the
-// middle, and for the last call.
+// A fault in a call for a single GPU affects only the given GPU. Reading a GPU, identifying a GPU and opening the
+// driver each need several calls. For each of these operations, there are faults for the first call, for some calls in
+// the middle, and for the last call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},
@@ -76,7 +76,7 @@ func allCharged(uuids []string) func(page) bool {
 	}
 }
 
-// testOthers checks that all GPUs except the faulty GPU are read a few more times.
+// testOthers waits until all GPUs except the faulty GPU have been read again during the fault.
 func (e *exporter) testOthers(all []string, fault simnode.Fault) {
 	e.t.Helper()
 	const name = "gpuledger_gpu_last_reading_timestamp_seconds"

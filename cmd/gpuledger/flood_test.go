@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers exceeds --web.max-connections. The connections come from several addresses, because connections from one
-// address cannot use all slots.
+// attackers exceeds --web.max-connections. The connections come from several addresses, because the exporter limits the
+// number of connections from one address.
 const (
 	attackers = 1024
 	addresses = 8
@@ -200,7 +200,7 @@ func get(c net.Conn, headers string) error {
 	return err
 }
 
-// Short headers take the most memory when they are parsed.
+// Of all requests with the same size, requests with short headers take the most memory when they are parsed.
 func manyHeaders(size int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
 	var b strings.Builder
@@ -237,7 +237,7 @@ func windowZero(c *tls.Conn) error {
 	return nil
 }
 
-// longHello sends most of a ClientHello of 64 KiB, the largest that crypto/tls accepts.
+// longHello sends most of a ClientHello of 64 KiB, which is the largest ClientHello that crypto/tls accepts.
 func longHello(c net.Conn) error {
 	hello := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_000)...)
 	for len(hello) > 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A call never returns: the first call, a middle call, or the last call of a tick. Only the gauges of one GPU may be
-// missing. The other GPUs, the server and the shutdown must not be affected. When the call returns, the GPU must be
-// read again.
+// TestHungGPU makes one driver call hang: the first call of a tick, a middle call, or the last call. Only the gauges of
+// one GPU may be missing. The other GPUs, the server and the shutdown must not be affected. When the call returns, the
+// GPU must be read again.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -116,8 +116,8 @@ func (e *exporter) betweenTicks(do func()) {
 	})
 }
 
-// Requests between two ticks, which are half a minute apart here, must not call the driver, with or without a hung GPU.
-// Only calls that wait for XID events may be made.
+// The ticks of this exporter are half a minute apart. Requests between two ticks must not call the driver, with or
+// without a hung GPU. Only calls that wait for XID events may be made.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {

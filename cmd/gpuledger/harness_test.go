@@ -28,8 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the path of the shipped exporter, library the path of the fake driver, and client the path of the fake DCGM
-// library.
+// binary, library and client are the paths of the shipped exporter, the fake driver and the fake DCGM library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {
@@ -93,7 +92,7 @@ func newNode(t testing.TB, scenario string) *simnode.Node {
 	return openNode(t, sc)
 }
 
-// uuids returns the UUIDs in the order of the scenario.
+// uuids returns the UUIDs of all GPUs in a scenario, in the order of the scenario.
 func uuids(t testing.TB, scenario string) []string {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -146,7 +145,7 @@ type exporter struct {
 	err error
 }
 
-// No GPU exceeds this timeout, even on a busy machine.
+// No driver call exceeds this timeout, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start waits until the exporter is ready.
@@ -231,7 +230,7 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged reads the log file, because lines from a pipe may be older than the pages.
+// logged reads the log from a file, because a pipe could deliver a line later than the page that was served after it.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -291,8 +290,9 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the snapshot has the
-// same time before and after them. The caller parses the pages, because parsing takes longer than the requests.
+// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the snapshots before
+// and after the requests have the same time. The caller parses the pages, because parsing takes longer than the
+// requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "all pages show the same snapshot", func() bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket listens on a socket, and answers each request with the next response.
+// hostileSocket listens on a socket, and answers each request with the next element of answers.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hostile") // a short path, for a socket
@@ -92,7 +92,7 @@ func manyLogs(t *testing.T, links int) string {
 }
 
 // The exporter has the memory limit of its container. The kubelet, the log folder and the driver return far more data
-// than it accepts. It must continue to run, log the inputs that it ignores, and charge energy.
+// than the exporter accepts. The exporter must continue to run, log the inputs that it ignores, and charge energy.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

@@ -12,8 +12,8 @@ import (
 // docs/security.md states this peak memory for hostile inputs, in bytes.
 const hostilePeak = 40 << 20
 
-// Files of Docker and Podman with the largest accepted size or number of elements, or more, must not make the exporter
-// exceed the memory limit of its container.
+// Files of Docker and Podman must not make the exporter exceed the memory limit of its container. The files in this
+// test reach or exceed the maximum size or the maximum number of elements.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {

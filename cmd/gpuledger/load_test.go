@@ -100,7 +100,7 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
-// elsewhere returns a client with another address.
+// elsewhere returns a client that sends requests from 127.0.0.2.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
@@ -142,7 +142,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range e.dial(200) {
 		askInVain(t, c)
 	}
-	// The kubelet's probes also come from another address.
+	// Like the kubelet's probes, this request comes from another address than the slow clients.
 	response, err := elsewhere(false).Get(e.url + "/-/healthy")
 	if err != nil {
 		t.Fatal(err)

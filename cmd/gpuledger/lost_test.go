@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestLost removes a GPU from the bus, and then reloads the driver. Only the state of the lost GPU, the reset counters
-// and the driver's numbering may change.
+// TestLost removes a GPU from the bus, and then reloads the driver. Only the state of the lost GPU, the numbers of
+// counter resets and the driver's numbering may change.
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
@@ -109,12 +109,13 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After the driver was loaded, the energy is counted from one of the first readings. attempts is the number of these
-// readings: the exporter first tests which calls the driver supports, and starts again if GPUs are renumbered.
+// After the driver is loaded, the exporter counts energy from one of the first readings, but not always from the first:
+// it tests which calls the driver supports, and starts again if GPUs are renumbered. attempts is the maximum number of
+// these readings.
 const attempts = 8
 
 // The energy after a reload must contain the increases of the counter before and after the reload, but not the decrease
-// at its restart.
+// at the reload.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {

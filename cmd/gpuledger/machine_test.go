@@ -95,8 +95,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// The defaults file of the packages must not set a flag. In a comment, it must contain the line that makes the exporter
-// listen on loopback only; docs/machine.md must show the same line.
+// The defaults file of the packages must not set a flag. It must contain a comment with the line that makes the
+// exporter listen on loopback only. docs/machine.md must show the same line.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {
@@ -116,8 +116,8 @@ func TestDefaultsFile(t *testing.T) {
 	}
 }
 
-// Without a driver, a kubelet and a state directory, the exporter must serve its pages. Every output must name the
-// missing parts with their flags.
+// Without a driver, a kubelet and a state directory, the exporter must serve its pages. The status page and the command
+// status must name each missing part and its flag.
 func TestNothingToRead(t *testing.T) {
 	missing := t.TempDir() + "/missing"
 	file := t.TempDir() + "/file"

@@ -53,8 +53,8 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 	return m
 }
 
-// enclose replaces the exporter's path with a script that enters the group and then executes the exporter, until the
-// end of the test.
+// Until the end of the test, enclose replaces the exporter's path with a script that enters the group and then executes
+// the exporter.
 func (m *memoryGroup) enclose() {
 	m.t.Helper()
 	script := filepath.Join(m.t.TempDir(), "gpuledger")

@@ -103,14 +103,15 @@ func checkRecord(t *testing.T, e *exporter) {
 	}
 }
 
-// The GPU keeps these counters of the record. They have no series before the first reading.
+// The GPU itself keeps the counters of these metrics. The record contains no series of these metrics before the first
+// reading.
 var hardwareCounters = []string{
 	"gpuledger_board_ecc_errors_total", "gpuledger_board_retired_pages_total", "gpuledger_board_pcie_replays_total", "gpuledger_board_nvlink_errors_total",
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up the samples with labels for which counts returns true, by key. The sums are in billionths of the unit,
-// because times are counted in nanoseconds.
+// sums adds up samples by key. It includes only samples for whose labels counts returns true. The sums are in
+// billionths of the unit, because times are counted in nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {

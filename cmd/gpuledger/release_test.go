@@ -50,7 +50,7 @@ func up(p page, name stage.Name) bool {
 }
 
 // During a release, the exporter has closed the driver, so that it can be replaced, and counts no energy. A release
-// must end at its end time or when a command ends it. It must continue after a restart of the exporter.
+// must continue after a restart of the exporter. It must end at its end time, or earlier if a command ends it.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)

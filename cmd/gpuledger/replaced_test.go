@@ -61,10 +61,10 @@ func (n *upgradable) upgrade() {
 	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver, Driver: &newDriver})
 }
 
-// By default, the exporter restarts later.
+// The default is a minute, which would make the tests slow.
 const restartAfter = "--nvml.restart-after=3s"
 
-// The readiness page must contain both versions.
+// The readiness page must contain the versions of the loaded driver and of the library.
 func (n *upgradable) awaitNotReady(e *exporter) {
 	n.t.Helper()
 	const want = "not ready: driver 999.10.01 is loaded in the kernel, but this process has the library of "

@@ -115,12 +115,13 @@ func (e *exporter) stop() {
 	}
 }
 
-// A second exporter with the same state directory must publish the GPUs, charge no energy, and log this once.
+// A second exporter with the same state directory must publish the GPUs but charge no energy, and must log the reason
+// once.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)
 	second := start(t, n)
-	// The first tick does not wait for a slow driver, so the GPUs may appear later.
+	// The first tick does not wait for a slow driver, so the GPUs may be missing from the first pages.
 	p := second.scrapeUntil("the second exporter shows the GPUs", func(p page) bool { return len(p.UUIDs()) == 4 })
 	if n := len(p["gpuledger_gpu_energy_joules_total"].GetMetric()); n != 0 {
 		t.Errorf("the second exporter shows %d books", n)

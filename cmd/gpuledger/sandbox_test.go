@@ -70,7 +70,7 @@ func downStages(p page) int {
 
 func hasEnergy(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 }
 
-// In the sandbox, the exporter must serve a renewed certificate. The system call filter can be disabled.
+// In the sandbox, the exporter must serve a renewed certificate, with and without the system call filter.
 func TestCertificateInSandbox(t *testing.T) {
 	needLandlock(t)
 	for flag, filters := range map[string]int{"--sandbox": 2, "--sandbox.seccomp=false": 0} {

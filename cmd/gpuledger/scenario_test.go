@@ -53,8 +53,8 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 		checkTruth(t, n, p, undivided(t, scenario, spans))
-	// The scenario slurm is omitted, because its job is requeued. The second without the job is more than 1 % of the 15
-	// seconds.
+	// The scenario slurm is omitted, because its job is requeued and does not run for one second. This is more than 1 %
+	// of the 15 seconds.
 	case "slurm-v1", "workstation":
 		checkTruth(t, n, p, spans)
 	case "churn":

@@ -13,7 +13,7 @@ import (
 // The times of a day are measured from the start of the node.
 type day struct {
 	hours int
-	// troubles is the end of the first hour, in which pods are the only events.
+	// troubles is the end of the first hour. In the first hour, only pods start and end.
 	troubles  time.Duration
 	end       time.Duration
 	restarts  int // restarts of the kubelet

@@ -19,8 +19,8 @@ import (
 var hours = flag.Int("hours", 24, "number of simulated hours in TestSoak; an hour takes 25 seconds")
 
 const (
-	// The events of the node are accelerated. Of the exporter's intervals, only the tick and the retention can be
-	// shortened.
+	// Events on the simulated node happen faster than on a real node. Only two of the exporter's intervals can be
+	// shortened to match: the tick and the retention.
 	soakTick = 500 * time.Millisecond
 	// Five pods per second with a retention of one minute create as many series as one pod per second with a retention
 	// of five minutes.
@@ -29,7 +29,7 @@ const (
 
 	// The first pod of the day starts this long after the start of the node.
 	calm = 20 * time.Second
-	// accelerated is the real duration of a simulated hour, which contains as many events as the worst real hour.
+	// A simulated hour contains as many events as the worst real hour, but takes only this time.
 	accelerated = 25 * time.Second
 	stormSize   = 1000
 	stormSpan   = 3 * time.Second
@@ -136,8 +136,8 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// All scrapers scrape at the same times. Each keeps its connection open, and compares every page with its previous
-// page.
+// All scrapers scrape at the same times. Each scraper keeps its connection open, and compares every page with the
+// previous page.
 func (s *soak) scraper(i int) {
 	// Each scraper has its own address, as separate machines would.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}

@@ -131,7 +131,7 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	return append(bytes.TrimRight(file, "\n"), '\n')
 }
 
-// charged reports whether more than the given energy is counted for every GPU.
+// The returned function reports whether every GPU on a page has used at least the given energy.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
