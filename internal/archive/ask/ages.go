@@ -21,7 +21,7 @@ var ageColumns = columns[*aged]{
 	{"failures_per_board_year", "PER BOARD YEAR", print.Number, (*aged).rate},
 }
 
-// ageStep is the number of months of age in one row.
+// ageStep is the length of the age range that one row covers, in months.
 const ageStep = 3
 
 // year is the mean length of a year.

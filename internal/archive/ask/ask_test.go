@@ -147,8 +147,8 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the previous month shows a notice until five minutes after the month,
-// because samples of the last hour may still be missing.
+// TestMonthEnds checks that a statement of the previous month shows a notice until five minutes after the end of the
+// month, because samples of the last hour may still be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
 	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, so the statement ends at 2026-10-31 23:00\n"

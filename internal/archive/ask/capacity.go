@@ -190,7 +190,8 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the parts that contain an hour: its day and, for the last hour with data, the last hour.
+// parts returns the keys of the parts that contain an hour. Every hour is in the part of its day. The last hour with
+// data is also a part of its own.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {

@@ -136,8 +136,8 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store that contains the recording rule. Other sources must
-// report that the hours are unknown, and name a source for these hours.
+// TestPending checks the GPU hours of pending pods in a store that contains the recording rule. For other sources, the
+// answer must contain a notice about the unknown hours and the rule that records them.
 func TestPending(t *testing.T) {
 	record := func() *foldtest.Store {
 		return boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })

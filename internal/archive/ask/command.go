@@ -140,7 +140,8 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether Run runs a command. It returns true for questions, for completion and for unknown commands.
+// Answers reports whether [Run] accepts a command. It returns true for questions, for completion and for unknown
+// commands.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {

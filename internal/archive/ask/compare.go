@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// The values are int64 or float64, as growth requires.
+// The values are int64 or float64, because growth accepts no other types.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -101,7 +101,8 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs returns a pair for each group of the two statements, and then for the last lines, such as the totals.
+// pairs returns a pair for each group of the two statements, followed by a pair for each of the last lines, such as the
+// total.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -15,8 +15,8 @@ import (
 type filedHours struct {
 	hours   map[time.Time]bool
 	refused int // hours whose samples are impossible
-	// partial counts the pruned hours whose monthly sums the account does not use, for example because it covers only a
-	// part of the month. lost counts pruned hours whose rows were removed by hand.
+	// partial counts the pruned hours whose monthly sums the account does not use, for example because the account
+	// covers only a part of the month. lost counts pruned hours whose rows were removed by hand.
 	partial, lost int
 }
 

@@ -110,7 +110,7 @@ func Complete(w io.Writer, words []string) {
 	fmt.Fprintf(w, ":%d\n", directive)
 }
 
-// flagWords returns the flags of a command, sorted, such as --from=. Each of these flags has a value.
+// flagWords returns the flags of a command, such as --from=, in alphabetical order. All flags have a value.
 func (c *command) flagWords() (all []string) {
 	flags, _ := c.flags()
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, dashes(f.Name)+f.Name+"=") })

@@ -29,7 +29,7 @@ type tenure struct {
 	scraped    bool
 }
 
-// scrape is a scrape of a board. before is the time of the previous scrape in the same node.
+// scrape records that a board was scraped in a node at a time. before is the time of the previous scrape of this node.
 type scrape struct {
 	node       string
 	at, before time.Time
@@ -157,7 +157,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 	}
 }
 
-// last returns the last scrape of a board until a given time. ok is false if there is none.
+// last returns the last scrape of a board at or before a given time. ok is false if there is no such scrape.
 func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	for _, s := range slices.Backward(d.scrapes[board]) {
 		if !s.at.After(until) {
@@ -208,8 +208,8 @@ func drawnSeeds() uint64 {
 	return 2
 }
 
-// TestWhereDrawn compares the answers of the command where with random histories, at random times, by serial number and
-// by node.
+// TestWhereDrawn asks the command "where" about boards in random histories, at random times, by serial number and by
+// node. It compares the answers with the histories.
 func TestWhereDrawn(t *testing.T) {
 	for seed := range drawnSeeds() {
 		d := draw(seed)

@@ -151,7 +151,7 @@ func worse(a, b table.GPU) int {
 	)
 }
 
-// underWarranty keeps the boards that are in warranty if --in-warranty is set.
+// If --in-warranty is set, underWarranty returns only the boards that are in warranty.
 func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
 	if !q.InWarranty {
 		return all, nil

@@ -18,8 +18,8 @@ type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays contains the stays that begin or end with the event. cluster and node are the previous place of the board.
-	// replaced is the serial number or UUID of the previous board in this slot.
+	// stays contains the [Stay] of each board that begins or ends with the event. cluster and node are the previous
+	// place of the board. replaced is the serial number or UUID of the previous board in this slot.
 	stays                   []*Stay
 	cluster, node, replaced string
 	// silence is the period without scrapes that begins or ends with the event. It is zero for other events.
@@ -27,8 +27,8 @@ type boardEvent struct {
 }
 
 // silence is a period in which no GPU of a node was scraped. from is the first hour of this period for which the
-// cluster has data, and until is the hour in which the boards return. In the event that begins the silence, until is
-// zero.
+// cluster has data, and until is the hour in which the boards return. until is zero in the event at the start of the
+// silence.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

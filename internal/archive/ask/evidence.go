@@ -20,7 +20,7 @@ const (
 
 type evidence [samples]sample
 
-// compare returns the evidence about a board at the place at. neighbours contains the days of all boards of the node.
+// compare returns the evidence about a board in one place. neighbours contains the days of all boards of the node.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -57,8 +57,8 @@ func (s *sample) add(failed bool) {
 // memory in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. The samples in the field with contain faulty days if this part is
-// faulty.
+// causes contains the parts that may be faulty. The field "with" lists the samples that contain faulty days if this
+// part is faulty.
 var causes = []struct {
 	name string
 	with []int

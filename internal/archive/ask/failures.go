@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// A board can fail for several causes, and is counted once in FAILED.
+// A board can fail for several causes, but the column FAILED counts it once.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -148,7 +148,8 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 	return all, nil
 }
 
-// addFault adds an hour of a GPU to a fault. f.Place contains the lowest lifetime number of errors so far.
+// addFault adds the row of a GPU for one hour to the fault of this GPU. f.Place contains the lowest lifetime number of
+// errors so far.
 func addFault(f *books.Fault, g *table.GPU) {
 	lowest, now := &f.Place.LifetimeUncorrectable, g.LifetimeUncorrectable
 	grown := *lowest != nil && now != nil && *now > **lowest

@@ -17,7 +17,7 @@ type placed struct {
 	record                     func(g *table.GPU, hour int)
 }
 
-// failingFleet contains boards in six hours. The test selects hour 2 and later:
+// failingFleet contains the boards of a fleet over six hours. The test selects hour 2 and all later hours:
 //   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, and A6
 //     requires a reset in hour 4.
 //   - A5 has two GPUs, old errors and no failure. A7 was lost before hour 2.

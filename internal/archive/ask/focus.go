@@ -75,14 +75,14 @@ func costOf(f factors.Factors, u factors.Use) float64 {
 	return cost
 }
 
-// origin identifies the charge for a GPU on a day at a price, before it is split among pods.
+// origin identifies a charge before it is split among pods. The charge is for one GPU, one day and one price.
 type origin struct {
 	day                                    time.Time
 	cluster, node, uuid, serial, model, id string
 	price                                  float64
 }
 
-// part is the share of a pod or unit in a charge. A part whose owner has a reason belongs to no pod or unit.
+// part is the share of a pod or unit in a charge. If owner.Reason is set, the part belongs to no pod or unit.
 type part struct {
 	origin
 	sku      sku

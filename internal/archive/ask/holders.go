@@ -69,8 +69,9 @@ func (d *detail) add(h books.Holder, s *Stay) {
 }
 
 // holders returns the pods and units that used boards in the hour before the last scrape of each board. An archive
-// contains only the charges of each hour, so the query must select the hours of these scrapes, and the times at which
-// pods and units ended are unknown. Pods and units that used a board after it moved in the same hour are omitted.
+// contains only hourly charges. For an archive, the query must therefore select the hours of these scrapes, and the
+// times at which pods and units ended are unknown. Pods and units that used a board after it moved in the same hour are
+// omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From

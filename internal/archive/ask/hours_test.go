@@ -190,7 +190,8 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 }
 
 // TestRefusedHours checks an hour whose samples in a store are impossible. It must have no energy and no cost, and all
-// commands must still succeed. All answers except for moves and missing must contain a notice.
+// commands must still succeed. All answers must contain a notice, except the answers of the commands "moves" and
+// "missing".
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
@@ -226,7 +227,7 @@ func TestRefusedHours(t *testing.T) {
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// Two boards use 200 W in four hours, without the minute before the first scrape.
+		// Two boards use 200 W each for four hours. The minute before the first scrape is not counted.
 		r.has(0, "incomplete: 1 of 5 hours of east are refused", "1.593")
 		run(t, "verify", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "-o", "csv").
 			has(1, "east,5,5,,0,0,1,1,", "unknown pod vision/pS2 (uid-S2) of east: 0.797 kWh in 5 hours")

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact returns inputs for the Impact Framework of the Green Software Foundation. An input contains the energy of a
-// group in an hour in kWh. If --carbon is set, it also contains the emissions in grams.
+// impact returns inputs for the Impact Framework of the Green Software Foundation. An input contains the energy that
+// one group used in one hour, in kWh. If --carbon is set, it also contains the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest writes two hours: one has the largest possible energy and time, and the other the smallest.
+// largest writes two hours. The energy and time of one hour are the largest possible values. The energy and time of the
+// other hour are the smallest possible values.
 func largest(f *testing.F) string {
 	f.Helper()
 	return bookstest.File(f, "csv", hourly(2, func(n int, h *table.Hour) {
@@ -33,8 +34,8 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	return r.rows()
 }
 
-// most is the largest possible cost: of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours), at the largest price and a PUE
-// of 10.
+// most is the largest possible cost: the cost of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours) at the largest price
+// and a PUE of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 
 // checkSums checks that values are neither negative nor too large, and that they add up to the total.
@@ -106,7 +107,7 @@ func FuzzAssets(f *testing.F) {
 	})
 }
 
-// FuzzRMA checks the command missing with any list of returned boards.
+// FuzzRMA runs the command "missing" with any list of returned boards.
 func FuzzRMA(f *testing.F) {
 	folder := largest(f)
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// lookback is the length of the period before the selected time that is also read. A board that was in the same place
-// in that period is not new.
+// lookback is the length of an extra period that is read. It ends at the start of the selected time. A board that was
+// in the same place in the extra period is not new.
 const lookback = day
 
 // moves lists the boards that arrived, left or were swapped.

@@ -49,7 +49,8 @@ const (
 	ofNone   = books.Unattributed
 )
 
-// accountDay identifies a namespace, a manager, the boards or the unattributed energy of a cluster, on a day.
+// accountDay identifies a sum of one cluster and one day: the sum of a namespace, of a manager, of all boards, or of
+// the unattributed energy.
 type accountDay struct {
 	cluster    string
 	day        time.Time

@@ -57,8 +57,8 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify compares the samples of a store even if the rules have wrong results. Statements
-// from wrong rules must fail with an error that contains the hour and the namespace.
+// TestVerifyRules checks that verify reads the samples of a store and not the results of its rules, which are wrong
+// here. Statements from these rules must fail with an error that contains the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))

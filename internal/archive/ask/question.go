@@ -47,7 +47,7 @@ func atMost[V any](limit int, all []V, others string, notice func(V) string) (no
 	return notices
 }
 
-// reader collects the refused boards of all reads.
+// reader is a source that collects the refused boards of all reads.
 type reader struct {
 	books.Source
 	limit int // maximum number of sums of charges; 0 means no limit
@@ -101,7 +101,7 @@ func (r *reader) Rows(ctx context.Context, of books.Query) iter.Seq2[books.Row, 
 	}
 }
 
-// period returns the period of the question. It ends with a full hour: now, or the hour that contains --at.
+// period returns the period of the question. With --at, it ends at the end of the hour that contains --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {

@@ -29,7 +29,7 @@ type Request struct {
 // Library answers the requests from pages. It reads the archive or store of a server.
 type Library struct {
 	// Open opens the source. Label is the flag that selects the source; notices contain this flag. If Open is nil, the
-	// file in Config contains the source.
+	// flags in the file Config select the source.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the source in the server's logs and metrics.

@@ -180,8 +180,8 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	}
 }
 
-// profile sets the profiled parts of all lines from the sums of the lines. The result thus does not depend on how
-// prices and carbon intensities divide the time.
+// profile sets used and profiled in all lines after all charges are added up. The result therefore does not depend on
+// how prices and carbon intensities divide the time.
 func (a *account) profile() {
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.others) {
 		l.profile()
@@ -189,8 +189,9 @@ func (a *account) profile() {
 	}
 }
 
-// profile sets the profiled part of a line. The energy of this part is estimated from its share of the time. The held
-// time can be 0, for example for a user who is logged in to a machine without an allocation.
+// profile sets used and profiled in a line. It estimates the energy that was used during the profiled time from the
+// share of this time. The held time can be 0, for example for a user who is logged in to a machine without an
+// allocation.
 func (l *line) profile() {
 	l.used = max(l.Held, l.Active)
 	if positive(l.Profiled) {

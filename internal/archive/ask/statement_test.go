@@ -122,7 +122,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueueOfUse checks that the command ran and the tags in FOCUS contain the queues.
+// TestQueueOfUse checks that the queues are in the answer of the command "ran" and in the tags of FOCUS.
 func TestQueueOfUse(t *testing.T) {
 	folder := queued(t)
 	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")

@@ -22,7 +22,7 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` at which the record was scraped, for --truth")
 }
 
-// compared contains the use in the archive and the true use: of a GPU, or of a pod or unit on a GPU.
+// compared contains the archived use and the true use of a GPU, or of a pod or unit on a GPU.
 type compared struct {
 	uuid  string
 	owner truth.Owner // zero for the GPU

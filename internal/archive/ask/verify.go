@@ -82,7 +82,7 @@ func (c *check) add(h books.Hour) {
 	}
 }
 
-// charge subtracts the charges in an hour. At the start of a month, these may be the sums of the month.
+// charge subtracts charged energy from the energy of the boards. A charge at the start of a month may be a monthly sum.
 func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.charged += energy
 	if reason != "" {

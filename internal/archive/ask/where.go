@@ -86,7 +86,7 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 }
 
 // lastStays returns the stays of boards. If there are many boards, it first reads a shorter period, and returns a
-// notice. It reads the whole period only for boards that have no stay in the shorter one.
+// notice. It reads the whole period only for boards that have no stay in the shorter period.
 func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
