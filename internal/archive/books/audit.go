@@ -14,14 +14,14 @@ import (
 
 // Auditing is an archive that returns all data for an audit. It reads each table once.
 type Auditing interface {
-	// Audit returns the sums that a check compares. It uses only the period and the clusters of the query.
+	// Audit returns the data that the command verify checks. It uses only the period and the clusters of the query.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
-// Audit contains the sums that a check compares.
+// Audit contains the data that the command verify checks.
 type Audit struct {
-	// Statement contains the checks, and the charged energy by cluster, hour and reason. A database returns one reason,
-	// "no owner", for all charges without an owner.
+	// Statement contains the unknown pods, the uncounted energy, and the charged energy by cluster, hour and reason. A
+	// database returns one reason, "no owner", for all charges without an owner.
 	*Statement
 	// Found contains the hours that have rows in gpu_hours, by cluster. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool
@@ -113,7 +113,7 @@ func (a *audit) addGPUs(ctx context.Context) error {
 }
 
 // compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
-// key, and calls each for every hour with the value of expression and with the hour's sums.
+// key. For every hour, it calls the function each with the value of expression and with the sums of the hour.
 func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
 	differences, err := a.sumsOfDays(ctx, days, names)
 	if err != nil {
@@ -186,7 +186,8 @@ type dayDifferences struct {
 	sums        map[ClusterDay][]int64
 }
 
-// add adds sums, multiplied by factor, to the day that contains the time at. It ignores times outside the period.
+// add multiplies amounts by factor, and adds the products to the sums of the day that contains at. It ignores times
+// outside the period.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return

@@ -141,7 +141,7 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hours, as numbers from counting.first on. It excludes end.
+// hourRange is a range of hours, which are numbered from 0 at counting.first. It excludes end.
 type hourRange struct{ first, end int }
 
 // read evaluates a query in each hour of a range, at the same offset from the start of the hour.

@@ -19,8 +19,8 @@ type Query struct {
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health.
-	// Such a query is faster.
+	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health. The
+	// query then reads less data.
 	Places bool
 
 	// Only [Source.Statement] uses By and the fields below it. Charges with the same values in the columns By are added
@@ -29,9 +29,9 @@ type Query struct {
 	// Parts contains the start of each part of the period in ascending order. The first start is From. If Parts is set,
 	// the hour of a charge is the start of its part.
 	Parts []time.Time
-	// If Sums is set, the statement includes the monthly sums of pruned hours, whose rows were removed, provided that
-	// the query includes the whole month. These sums have no node, GPU or pod, and their hour is the start of the
-	// month.
+	// If Sums is set, the statement also contains monthly sums in place of the removed rows of pruned hours. It
+	// contains the sums of a month only if the query includes the whole month. These sums have no node, GPU or pod, and
+	// their hour is the start of the month.
 	Sums bool
 	// Limit is the maximum number of sums in a statement from an archive; 0 means no limit. A statement with more sums
 	// fails with [ErrTooMany] before all sums are in memory.

@@ -65,8 +65,8 @@ func (s Query) condition(of span) *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns a query for the same clusters and period. The tables of hours and unknown pods have none of the
-// other columns.
+// ofClusters returns a query that selects only by cluster and period. The tables of hours and unknown pods have no
+// other columns by which a query can select.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -203,7 +203,7 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 	return st, err
 }
 
-// markedHours marks hours that are included in monthly sums as pruned.
+// markedHours returns the hours in a period. If a monthly sum includes an hour, the hour is marked as pruned.
 func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
 	all, err := collect(d.Hours(ctx, of))
 	if err != nil {

@@ -77,9 +77,9 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places reads whole days from daily sums. Such a row covers consecutive hours in which a GPU was in one place. GPUs
-// that were in several clusters during these days are read by hour, because daily sums do not contain the order of
-// hours in different clusters.
+// places reads whole days from daily sums. A row from daily sums covers consecutive hours in which a GPU was in one
+// place. GPUs that were in several clusters during these days are read by hour, because daily sums do not contain the
+// order of hours in different clusters.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
 	of.By = nil
 	parts, err := d.spans(ctx, of, table.GPUDays)

@@ -92,7 +92,7 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays changes, removes and adds daily sums. The audit must report exactly these days.
+// TestWrongDays changes, removes and adds daily sums. The audit must report exactly the days of the changed sums.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))

@@ -19,7 +19,7 @@ type Summing interface {
 
 // Faults is the result of [Summing.Faults].
 type Faults struct {
-	// Places contains every GPU and place with a fault. It may contain some without a fault.
+	// Places contains every GPU and place with a fault. It may also contain GPUs and places without a fault.
 	Places []Fault
 	// Recorded contains the UUIDs of GPUs with error counts or a recovery action in at least one hour.
 	Recorded map[string]bool

@@ -64,7 +64,7 @@ type merge []struct {
 	rows []Row // rows of the cluster's next hour; empty at the end
 }
 
-// advance reads the next hour of each cluster whose current hour is the given one. At the beginning, the given hour is
+// advance reads the next hour of each cluster whose current hour is the given hour. At the beginning, the given hour is
 // zero, and advance reads the first hour of each cluster. It returns the earliest current hour, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {

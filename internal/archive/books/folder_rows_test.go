@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In largeHour, a GPU with a higher number was scraped earlier.
+// In an hour from largeHour, GPUs with high numbers were scraped before GPUs with low numbers.
 func largeHour(cluster string, n, gpus int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range gpus {

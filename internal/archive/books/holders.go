@@ -21,7 +21,8 @@ type Holder struct {
 	Last time.Time
 }
 
-// Momentary is a source that contains single scrapes. An archive contains only hours.
+// Momentary is a source that contains single scrapes. An archive is not Momentary, because it contains only the sums of
+// each hour.
 type Momentary interface {
 	// Holders returns the pods and units, sorted. The period need not consist of full hours.
 	Holders(ctx context.Context, of Query) ([]Holder, error)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks that rules that charge more energy than the boards used cause an error with the hour and the
-// namespace, even if the sums over the whole period balance. A single overcharged board must cause an error only in
-// statements by board.
+// TestOvercharged checks rules that charge more energy in an hour than the boards used. Statements must fail with an
+// error that contains the hour and the namespace, even if the sums over the whole period balance. A single overcharged
+// board must cause an error only in statements by board.
 func TestOvercharged(t *testing.T) {
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // the rules are evaluated 40 minutes after the end of the hour
 	sums := [][]string{{"namespace"}, {"cluster", "hour"}, {"username"}}

@@ -49,8 +49,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the values that rules record. name is a part of the rule's name. The function of returns the field of
-// a charge, in mJ or ms.
+// ruled contains the values that rules record. name is a part of the rule's name. The function in the field "of"
+// returns a pointer to the value in a charge, in mJ or ms.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64

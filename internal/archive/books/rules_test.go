@@ -39,8 +39,8 @@ func openRules(t *testing.T) books.Source {
 	return source
 }
 
-// TestParts checks that the hours in each part of a period are added up. A few parts are read as sums, and many parts
-// hour by hour.
+// TestParts checks that the hours in each part of a period are added up. If there are few parts, each part is read as
+// one sum. Otherwise, each hour is read.
 func TestParts(t *testing.T) {
 	source := openRules(t)
 	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}

@@ -46,7 +46,7 @@ const (
 	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
-// labels contains the label for each column with another name.
+// labels contains the labels whose names differ from the names of their columns.
 var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
 func matcher(column string, values []string) string {

@@ -37,7 +37,8 @@ type Statement struct {
 	// Charges contains sums of charges, including corrections. A sum adds up all charges with the same values in the
 	// columns Query.By. The other columns of a sum are empty.
 	Charges []table.Charge
-	// Hours contains the hours with the energy of their boards, sorted by time.
+	// Hours contains the hours that the charges cover, sorted by time. In each hour, Energy is the energy of all
+	// boards.
 	Hours []Hour
 	// Refusals contains boards with impossible samples, sorted by cluster, hour and board. Their energy in these hours
 	// is unknown. A statement from an archive has no refusals.
@@ -75,8 +76,8 @@ func (r *Row) Refusals() (all []Refusal) {
 
 var errStopped = errors.New("stopped")
 
-// sequence converts a function that calls each for every value to an iterator. When the caller stops the iteration,
-// each returns errStopped, and read must return.
+// sequence returns an iterator over the values that read passes to the function each. When the caller stops the
+// iteration, this function returns errStopped, and read must return.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false

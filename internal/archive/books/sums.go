@@ -22,8 +22,8 @@ type sums struct {
 	all    map[string]*hours // by the values of the text columns, joined
 	limit  int               // 0 means no limit
 	count  int               // number of sums in all
-	// key and joined contain the text columns of the last charge, and of is their entry in all. They are kept because
-	// consecutive charges often have the same values.
+	// key and joined contain the text columns of the last charge. The field "of" is the entry in "all" for these
+	// columns. All three are kept because consecutive charges often have the same text columns.
 	key    table.Charge
 	joined []byte
 	of     *hours
