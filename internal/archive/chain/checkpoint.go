@@ -66,7 +66,7 @@ func isCut(line []byte) bool {
 	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
-// If all checkpoints are from the same sink, its name may be empty in ofSink.
+// If all checkpoints are from the same sink, the argument sink may be empty.
 func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 	for _, c := range published {
 		if sink != "" && c.Sink != sink {

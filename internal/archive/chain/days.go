@@ -47,8 +47,8 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 	return nil
 }
 
-// sumsOfDay contains sums and times by the strings of their rows. A time is the earliest or latest in these rows, in
-// milliseconds.
+// sumsOfDay contains the sums and times of rows with the same strings. The key contains these strings. A time is the
+// earliest or the latest time in these rows, in milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
 // sumOfDay is a sum or a time. known is set if any of the added values is known.

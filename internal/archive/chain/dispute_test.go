@@ -42,8 +42,8 @@ const (
 
 var check = fatal.If
 
-// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. Its key and
-// its times are always the same.
+// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. The private
+// key and all times are the same in every run.
 func disputed(t *testing.T, dir string) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed([]byte("a key for the page docs/dispute.")[:ed25519.SeedSize])

@@ -52,7 +52,7 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 }
 
 // Published reads the published checkpoints of a sink from a file, a ConfigMap or the response to a GET request, as
-// JSON objects, one per line. If all checkpoints are from the same sink, its name may be empty.
+// JSON objects, one per line. If all checkpoints are from the same sink, the argument sink may be empty.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {

@@ -209,7 +209,7 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest computes a digest in the way in which the entry's digest was computed.
+// digest computes the digest of an hour's rows. The kind of the entry determines the method.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
