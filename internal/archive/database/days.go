@@ -11,8 +11,9 @@ import (
 )
 
 // sumHour updates the daily sums after the rows of an hour were written. Adding up a whole day costs as much as writing
-// the rows of some hours. Most hours are new, and the latest hour of their day, so their sums are added as separate
-// rows. After the last hour of a day, and after every change of an hour, the whole day is added up again.
+// the rows of several hours. Most hours are new and are the latest hour of their day. sumHour adds the sums of such an
+// hour as separate rows. After the last hour of a day, and after every change of an hour, the whole day is added up
+// again.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -37,7 +38,7 @@ func (t *transaction) sumDays(ctx context.Context, cluster string, from, until t
 	return t.addSums(ctx, SQL(" where cluster = ? and hour >= ? and hour < ?", cluster, from, until))
 }
 
-// The statement hours selects the hours that addSums adds up.
+// addSums adds up the hours that the given statement selects.
 func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	for _, of := range table.Summaries {
 		if err := t.exec(ctx, t.dialect.sum(of, hours)); err != nil {
@@ -116,7 +117,7 @@ func (d *Dialect) fill() string {
 }
 
 // repair adds up a day again if its sums differ from its hours. They differ after a version without daily sums wrote an
-// hour, or an administrator deleted one.
+// hour, or after an administrator deleted an hour.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{

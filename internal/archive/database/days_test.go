@@ -91,8 +91,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// The manifest counts a corrected hour differently than its rows. A program that opens a database must not add up such
-// days again, but must find a correction that is missing from a daily sum.
+// For a corrected hour, the numbers in the manifest differ from the sums of the hour's rows. A program that opens a
+// database must not add up days with such hours again, but must find a correction that is missing from a daily sum.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {

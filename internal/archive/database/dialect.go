@@ -48,12 +48,13 @@ type Dialect struct {
 	// only one writer.
 	rolledBack func(err error) bool
 
-	// space is the white space before the columns in addColumns.
+	// addColumns returns statements that add columns to a table. space is the white space before the columns.
 	addColumns func(name, space, columns string) string
 	// views translates the statements for the views from the MySQL dialect.
 	views func(text string) string
-	// fillDays returns a statement that inserts the sums of all days into an empty table, day by day. sum returns the
-	// statement for the hours that a condition selects. fillDays is nil if one statement can insert all sums.
+	// fillDays returns a statement that inserts the sums of all days into an empty table, day by day. Its argument sum
+	// returns the statement that adds up the hours that a condition selects. fillDays is nil if one statement can
+	// insert all sums.
 	fillDays func(name string, sum func(where string) string) string
 	// prelude is executed before the migrations.
 	prelude string

@@ -28,8 +28,8 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 
 // createPartition returns a statement that creates a missing partition. PostgreSQL rejects a new partition if the
 // default partition contains rows of the same month, so the statement moves these rows. It locks the table, because a
-// query that was planned before would not see the moved rows. It looks up the name in the catalogue, because a session
-// may cache a failed to_regclass lookup.
+// query that was planned before the move would not see the moved rows. It looks up the name in the catalogue, because a
+// session may cache a failed to_regclass lookup.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then

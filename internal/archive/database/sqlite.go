@@ -104,7 +104,8 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// SQLite needs other forms of these parts of the views: it cannot replace a view and has no type for times.
+// These expressions match parts of the views for which SQLite needs another syntax: it cannot replace a view and has no
+// type for times.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)
