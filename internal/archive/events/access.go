@@ -56,8 +56,8 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause is a reason for refusals, with the cluster, for the log. The cluster is empty unless the token file contains
-// it, so that the number of causes is limited.
+// cause identifies refusals with the same outcome and cluster, which are logged at most once per hour. The cluster is
+// empty unless the token file contains it, so that the number of causes is limited.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {

@@ -44,7 +44,8 @@ type outlet struct {
 	// If batches were dropped, repeat is called after the sink has stored all other batches.
 	repeat func()
 
-	// While batches wait, only run uses sink and logged. Otherwise one request at a time uses them.
+	// While batches wait, only the method run uses the fields sink and logged. Otherwise one request at a time uses
+	// these fields.
 	sink   Sink   // nil while the sink is not open
 	logged string // text of the last failure that was logged
 

@@ -23,7 +23,8 @@ const (
 	// than the sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// At shutdown, farewell limits the last request, and lastTry limits the time to store the waiting batches.
+	// At shutdown, farewell limits the time to finish the last request, and lastTry limits the time to store the
+	// waiting batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the value of the header Retry-After, in seconds.
@@ -54,8 +55,8 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters whose state was requested again since events were last lost. A sink loses its
-	// queue if the program stops, and may drop events.
+	// repeated contains the clusters whose state was requested again after events were last lost. Events are lost if
+	// the program stops while they are queued, or if a full queue drops them.
 	repeated map[string]bool
 }
 

@@ -51,8 +51,8 @@ func (c *Config) webhook() webhook.Config {
 const (
 	// window is the period before the new hours that is read again, because late samples may reveal more events.
 	window = 7 * 24 * time.Hour
-	// lookback is the period that is also read before the window. A board that was already in its place in this period
-	// causes no event.
+	// lookback is the length of an extra period that is read. It ends at the start of the window. A board that was
+	// already in its place in the extra period causes no event.
 	lookback = 24 * time.Hour
 	// minRetry and maxRetry limit the delay before a failed push is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute

@@ -48,7 +48,7 @@ func lines(t *testing.T, text []byte) (all []line) {
 	return all
 }
 
-// The first requests to receiver fail, and it rejects the events of one board.
+// receiver fails the first requests, and rejects the events of one board.
 type receiver struct {
 	*testing.T
 	down   int
