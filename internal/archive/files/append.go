@@ -80,8 +80,8 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and continues in new files when it is full. It writes a file only if no
-// other program has changed it. Full files never change, so their ids are read once.
+// extend adds rows to the last file of an hour, and continues in new files when this file is full. It writes a file
+// only if no other program has changed the file. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, hour, known)
@@ -144,7 +144,7 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file that is not full. It adds the ids in a full file to known.
+// grown returns the rows of a file that is not full. If the file is full, grown adds its ids to known instead.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {

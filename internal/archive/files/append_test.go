@@ -133,8 +133,8 @@ func TestAppendOlder(t *testing.T) {
 	}
 }
 
-// A row that is added to any CSV file with the right header must be there once, after all complete rows, or the file
-// must not change.
+// FuzzAppend adds a row to any CSV file with the right header. Afterwards, either the file must contain the row once,
+// after all complete rows, or the file must be unchanged.
 func FuzzAppend(f *testing.F) {
 	var header bytes.Buffer
 	check(f, files.Write(&header, "csv", table.Events, nil))

@@ -98,7 +98,8 @@ func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry)
 	return nil, errChanged
 }
 
-// unsigned returns an error if a chain has entries. It is called without a key, which cannot extend the chain.
+// unsigned is called if no key is set. It returns an error if the chain has entries, because new entries of this chain
+// must be signed.
 func unsigned(cluster string, last table.Entry) error {
 	if last.Sequence == 0 {
 		return nil

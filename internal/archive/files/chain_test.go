@@ -67,7 +67,7 @@ func TestChainBucket(t *testing.T) {
 	})
 }
 
-// A chain must continue in another file when one is full, and a missing file must be detected.
+// A chain must continue in a new file when the last file is full, and a missing file must be detected.
 func TestChainFiles(t *testing.T) {
 	dir, keys := t.TempDir(), t.TempDir()
 	s := open(t, dir)

@@ -20,7 +20,7 @@ var (
 // attempts limits how often a write is repeated because other programs change the same file or hour.
 const attempts = 20
 
-// In a change, rows returns the new rows of an hour from the old rows.
+// The function in the field rows computes the new rows of an hour from the old rows.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any

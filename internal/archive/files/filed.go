@@ -165,7 +165,7 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 
 // Intact reports whether the rows of an hour have the digest in the manifest. It checks only rows in a bucket, because
 // several programs can share a bucket. If two programs write different rows for an hour, and are killed before their
-// last check, rows of both may be left. Corrections are not part of the digest.
+// last check, rows of both programs may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil

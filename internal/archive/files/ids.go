@@ -56,7 +56,7 @@ func (x *index) forget(name string) {
 	delete(x.hours, name)
 }
 
-// hourSize is the memory for an hour without ids, in ids.
+// hourSize is the number of ids that need as much memory as an hour without ids.
 const hourSize = 16
 
 // keep updates the sizes after ids were added. If the index is too large, it drops the least recently used hours.

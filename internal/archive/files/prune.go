@@ -11,8 +11,8 @@ import (
 )
 
 // Prune deletes the files of the days before a time, which must be the start of a month. It first writes the monthly
-// sums of the charges in these files, and a list of the hours in these sums; readers then ignore any other rows of
-// these hours. Then it marks the hours as pruned in the manifest, and deletes the files. After a crash, Prune can be
+// sums of the charges in these files, and a list of the hours in these sums. For the listed hours, readers then use
+// only the sums. Then it marks the hours as pruned in the manifest, and deletes the files. After a crash, Prune can be
 // repeated. It calls done with the deleted rows of each table and month. A dry run only calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
@@ -89,7 +89,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 	return nil
 }
 
-// format returns the hours that were newly pruned in one format.
+// format prunes the files of one format, and returns the hours that were not pruned before.
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
 	filed := make(map[int64][]any) // rows of the manifest by Unix time
 	for _, day := range p.days {

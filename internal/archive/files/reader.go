@@ -130,8 +130,8 @@ func clusterOf(folder string) (string, error) {
 	return cluster, err
 }
 
-// Read calls each for every row of a file, with the values of the given columns. The row is valid only during the call.
-// A missing file has no rows.
+// Read calls the function each for every row of a file, with the values of the given columns. The row is valid only
+// during the call. A missing file has no rows.
 func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(row []table.Cell)) error {
 	f := dayFile(r.format, of.Table, of.Cluster, of.Date)
 	in, _, err := r.storage.open(ctx, f.name, "")

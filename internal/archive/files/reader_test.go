@@ -80,8 +80,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A reader must ignore other files in the archive. It must reject an invalid date, and the name of a cluster in another
-// encoding; the days of this cluster would otherwise be read twice.
+// A reader must ignore files that the archive did not write. It must reject a folder with an invalid date. It must also
+// reject a second encoding of a cluster's name, because it would otherwise read the days of this cluster twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

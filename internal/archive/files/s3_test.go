@@ -357,7 +357,7 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
-// The credentials of a container are used. Without credentials there is an error.
+// The credentials of a container must be used. Without credentials, an error must be returned.
 func TestCredentials(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		s := newS3(t)
@@ -384,8 +384,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// In TestOtherProgram another program writes an hour of the same day before one of the writes. If it is another hour,
-// both hours must be complete. If it is the same hour, the rows of the other program must be replaced.
+// In TestOtherProgram, another program writes an hour of the same day just before the sink writes a file. If the two
+// programs write different hours, both hours must be complete. If they write the same hour, the sink must replace the
+// rows of the other program.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {

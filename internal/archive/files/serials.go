@@ -32,7 +32,8 @@ func CheckLayout(flag, layout string) error {
 	return nil
 }
 
-// Serials is a sink for serial numbers in gpuid's layout, with a CSV file without a header for each node and hour:
+// Serials is a sink for serial numbers in gpuid's layout. It writes CSV files without a header. Each node and hour has
+// its own file:
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
