@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Lookback is the maximum age of an opening value.
+// Lookback is the maximum age of an opening value (see [Openings]) at the start of the hour.
 const Lookback = 24 * time.Hour
 
 // Sample is a raw sample of a series. Time is in milliseconds since the Unix epoch.

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// grow records that a counter grew by n between two points. The growth of a new counter began at its created timestamp,
-// and other growth at the previous sample or at the start of the hour. All growth ended at a sample.
+// grow records that a counter grew by n between two points. The first growth of a new counter began at its created
+// timestamp. Any other growth began at the previous sample or at the start of the hour. All growth ended at a sample.
 func (t *track) grow(b *board, from, to *point, n int64) {
 	if n == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 type Board struct{ Node, UUID string }
 
 // Closings returns the last plausible sample of each counter, which is its opening value in the next hour. If scrapes
-// of the GPU were dropped, its time is the earliest time at which the counter had this value.
+// of the GPU were dropped, the time of the sample is the earliest time at which the counter had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)
@@ -35,7 +35,8 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether a step between two samples may be implausible. It is also true for a restart.
+// isDoubtful reports whether a step between two samples may be implausible. It also returns true for a restart of the
+// counter.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)

@@ -118,8 +118,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare sorts descriptions like the rule gpuledger:unit_owner:present1h. The last description with an account is
-// used. If none has an account, the last description with a user is used.
+// compare sorts descriptions in the same order as the rule gpuledger:unit_owner:present1h. The last description with an
+// account is used. If none has an account, the last description with a user is used.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(

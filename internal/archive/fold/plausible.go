@@ -83,7 +83,7 @@ type point struct {
 	began       float64
 	known       bool // whether began is known
 	// moved is the first time at which the counter had this value. It is earlier than the sample if the driver did not
-	// respond in between.
+	// respond between these two times.
 	moved int64
 	// isNew is set if the point is the assumed start of a new counter at 0. There is no sample for this point.
 	isNew bool
@@ -146,7 +146,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up all samples. It returns false if a step between two samples is implausible.
+// direct adds up the increases between all samples. It returns false if a step between two samples is implausible.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples

@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. In the minutes of reboots, the node reboots, which restarts the counter. All
-// energy of a restarted counter is charged to a pod.
+// scrape adds the samples of the minutes from first to last. In the minutes of reboots, the node reboots, which
+// restarts the counter. All energy of a restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {

@@ -54,7 +54,7 @@ func (p *Places) free(not *drawnNode) *drawnSlot {
 	return s
 }
 
-// block makes a random event for each node, except the first node of a cluster.
+// block makes a random event for each node in the next hours. It omits the first node of each cluster.
 func (p *Places) block(hour int, gaps bool) {
 	p.gone, p.going = append(p.gone, p.going...), nil
 	for _, c := range p.clusters {

@@ -54,8 +54,8 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate increases the counters of a node, except its energy, for a minute in which pods used energy. The uncounted
-// energy may exceed the energy that the board can draw in a minute, as it does after a gap.
+// estimate increases all counters of a node except the energy counter, for a minute in which pods used energy. The
+// uncounted energy may exceed the energy that the board can draw in a minute, as it does after a gap.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {
 		n.now.Uncounted += r.Int64N(1e12)

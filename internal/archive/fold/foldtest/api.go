@@ -27,8 +27,8 @@ type API struct {
 
 // record is a [Store] or a [Steady] fleet.
 type record interface {
-	// each calls f for all series that a query selects, with the samples after one time and up to another time. If the
-	// query uses only the last sample of a series, the record may omit the other samples.
+	// each calls f for all series that a query selects, with their samples in (after, until]. If the query uses only
+	// the last sample of a series, the record may omit the other samples.
 	each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample))
 }
 

@@ -83,7 +83,7 @@ func (s *Store) each(q *query, after, until time.Time, f func(fold.Labels, []fol
 	}
 }
 
-// between returns a copy of the samples after one time and up to another time.
+// between returns a copy of the samples in (after, until].
 func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	index := func(at time.Time) int {
 		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
@@ -118,7 +118,7 @@ func (s *Store) OpenMetrics() []byte {
 	return s.text(time.Time{}, time.Unix(1<<40, 0), func(x fold.Sample) string { return fmt.Sprintf("%.3f", float64(x.Time)/1000) }, "# EOF\n")
 }
 
-// Exposition returns the samples after one time and up to another time, in Prometheus's text format.
+// Exposition returns the samples in (after, until], in Prometheus's text format.
 func (s *Store) Exposition(after, until time.Time) string {
 	return string(s.text(after, until, func(x fold.Sample) string { return strconv.FormatInt(x.Time, 10) }, ""))
 }
@@ -147,7 +147,7 @@ func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	return some
 }
 
-// Samples returns the number of samples after one time and up to another time.
+// Samples returns the number of samples in (after, until].
 func (s *Store) Samples(after, until time.Time) (n int) {
 	s.each(&query{}, after, until, func(_ fold.Labels, samples []fold.Sample) { n += len(samples) })
 	return n
@@ -180,9 +180,9 @@ type Fleet struct {
 // Node is a simulated node with its exporter, a GPU, and pods and units. Its counters are in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board contains the sum of the increases between scrapes of the board. Pods contains the same for pods and units,
-	// by the UIDs of pods and the names of units, with the times of their first and last use. Times of use end at a
-	// scrape.
+	// Board contains the sums of the increases of the board's counters between scrapes. Pods contains the same sums for
+	// pods and units, with the times of their first and last use. Its keys are the UIDs of pods and the names of units.
+	// The time of the last use is the time of a scrape.
 	Board Amounts
 	Pods  map[string]Use
 
@@ -219,7 +219,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	return f
 }
 
-// Run advances the fleet by minutes. Each node is scraped at another time within the minute.
+// Run advances the fleet by minutes. Nodes are scraped at different seconds of the minute.
 func (f *Fleet) Run(minutes int) {
 	for minute := range minutes {
 		for i, n := range f.Nodes {

@@ -43,7 +43,8 @@ func meter(gpu, minute int) int64 {
 	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
 }
 
-// restarted returns the minute of a node's last restart. Node 2 restarts first, at the start, and node 1 a day later.
+// restarted returns the minute of a node's last restart. Node 2 restarts at the start of the simulation, and node 1
+// restarts a day later.
 func restarted(node, minute int) int {
 	day := minute / minutesOfDay
 	return (day - (day+node+daysUp-2)%daysUp) * minutesOfDay
