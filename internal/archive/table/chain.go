@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Entry is an entry in the hash chain of a cluster, which is an append-only log of archived hours. The last entry for
-// an hour is the valid one.
+// Entry is an entry in the hash chain of a cluster, which is an append-only log of archived hours. Only the last entry
+// for an hour is valid.
 type Entry struct {
 	Cluster string
 	// Hour is the start of the hour. In a [SumsEntry], it is the start of the month.

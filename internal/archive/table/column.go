@@ -88,8 +88,8 @@ func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
 }
 
-// computed returns a column whose values are computed from the hour or from several values of a row. Rows cannot be
-// read from it.
+// computed returns a column whose values are computed from the hour or from several values of a row. The column can be
+// written, but its value cannot be read back into a row.
 func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }

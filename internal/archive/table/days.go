@@ -74,7 +74,7 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows converts the rows of hours to rows of daily sums, each from one row and with an empty day.
+// DayRows converts each row of an hour to a row of daily sums in which the day is empty.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {

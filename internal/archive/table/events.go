@@ -70,8 +70,9 @@ const (
 	maxNewMonths = 2
 )
 
-// Place returns the events of a request with the hours to which their rows belong. This is the hour of the event, or
-// the hour of its arrival if the event is too old or too far ahead, or if the request contains too many months.
+// Place returns the events of a request with the hours to which their rows belong. A row belongs to the hour of its
+// event, or to the hour of the event's arrival if the event is too old or too far ahead, or if the request contains too
+// many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}

@@ -1,6 +1,6 @@
 package table
 
-// Moves has the columns of the board events that are sent to other systems. No sink stores this table.
+// Moves declares the columns of the board events that are sent to other systems. No sink stores this table.
 var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",

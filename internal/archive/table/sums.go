@@ -19,7 +19,7 @@ func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the same one as the
+// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the same model as the
 // databases.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {

@@ -102,7 +102,7 @@ func (t Table) index(column string) int {
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
 // DigestRows returns the digest of the rows in all tables [Data]. Empty columns that later versions added do not change
-// it, so hours from earlier versions are not written again.
+// the digest, so hours from earlier versions are not written again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
