@@ -86,7 +86,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 	return reply, nil
 }
 
-// enter waits until another question may be answered.
+// enter waits until fewer than maxQuestions questions are being answered.
 func (a *answers) enter(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package web serves answers from an archive as pages. A page shows the answer of a command. The query string of the
-// page contains flags of this command, so page and command always show the same rows.
+// page contains flags of this command, so the page and the command always show the same rows.
 package web
 
 import (

@@ -25,8 +25,8 @@ var groupsOf = map[string][]string{
 }
 
 // issuer is a minimal OpenID Connect provider. It implements the authorization code flow of OpenID Connect Core 1.0,
-// section 3.1. The cookie login contains the user. As in Dex, tokens contain groups only if the client requests the
-// scope groups.
+// section 3.1. The cookie named login contains the name of the user. As in Dex, tokens contain groups only if the
+// client requests the scope groups.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey

@@ -12,14 +12,14 @@ import (
 // linker finds the pages to which the cells of a table link.
 type linker struct {
 	at     map[string]int // index of each column by name
-	period url.Values     // period of the table, as flags of the command ran
+	period url.Values     // period of the table, as flags for the command "ran"
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
 	return linker{newTable(print.Answer{Columns: columns}).at, period}
 }
 
-// periodOf returns the period of a question, as flags of the command ran.
+// periodOf returns the period of a question, as flags for the command "ran".
 func periodOf(r ask.Request) url.Values {
 	period := make(url.Values)
 	for _, name := range []string{"from", "to", "since", "of-cluster", "tz"} {

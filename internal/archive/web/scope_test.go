@@ -106,7 +106,7 @@ var guesses = []string{
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign returns names in other teams, which a reader may try.
+// foreign returns names that belong to other teams. A reader may try to request them.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)

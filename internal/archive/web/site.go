@@ -35,7 +35,7 @@ type sink struct {
 	answers *answers
 }
 
-// New returns a site. Only the page "hours" reads all libraries, and the other pages read the first one. users returns
+// New returns a site. Only the page "hours" reads all libraries. The other pages read the first library. users returns
 // the users whose passwords the server checks by basic auth.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
@@ -195,8 +195,8 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	return reply.Answer.Write(v.w, output, reply.Style)
 }
 
-// reply returns the answer to a question. For the command hours, it combines the hours of all sinks, with the sink in
-// the first column.
+// reply returns the answer to a question. For the command "hours", it combines the hours of all sinks. The first column
+// contains the name of the sink.
 func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	if r.Command != "hours" || len(s.sinks) == 1 {
 		return s.answers.answer(v.Context(), r)

@@ -38,7 +38,7 @@ type rooted struct {
 	Section section
 }
 
-// serveSheet serves the style sheet of all programs, and then the styles of these pages.
+// serveSheet serves the style sheet of all programs, followed by the styles of these pages.
 func serveSheet(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")
@@ -100,7 +100,7 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// The query string may contain several of these groups.
+// The parameter "by" of a page may contain several of these groups.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
 func (v *view) form(p *page, r ask.Request) {
