@@ -124,11 +124,11 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the maximum age at which the last hour is reused. Sinks that need the same hour at about the same time
-// share one reading.
+// readAgain is the time for which the rows of the last hour are reused. Sinks that need the rows of the same hour at
+// about the same time share these rows.
 const readAgain = 30 * time.Second
 
-// The error of hour is a refusal if the samples may be incomplete.
+// If the samples may be incomplete, hour returns a refusal as its error.
 func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	select {
 	case a.turn <- struct{}{}:

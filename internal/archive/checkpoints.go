@@ -9,7 +9,7 @@ import (
 )
 
 // publish publishes the last entry of each changed chain as a checkpoint. If this fails, the next round publishes a
-// later checkpoint, which covers the missing one.
+// later checkpoint, which covers the missing checkpoint.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {

@@ -208,8 +208,8 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo adds the URL of a sink. For accept, the value may also be the end of the hours. Times begin with a digit, and
-// URLs begin with a letter.
+// setTo handles a value of the flag --to. A value that begins with a digit is the end of the period in the command
+// "accept". Any other value is the URL of a sink.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		c.urls = append(c.urls, text)

@@ -49,8 +49,8 @@ func (f *filer) recall(ctx context.Context) error {
 	return nil
 }
 
-// fail closes the sink and logs a failure once. If another replica uses the folder or the manifest, this is a warning
-// and not an error.
+// fail closes the sink and logs a failure once. If another replica uses the folder or the manifest, the log line is a
+// warning and not an error.
 func (f *filer) fail(ctx context.Context, err error) error {
 	f.close()
 	if ctx.Err() != nil {

@@ -19,8 +19,8 @@ const (
 	recent = 10 * time.Minute
 )
 
-// A Node exists while one of these metrics names it. They come from kube-state-metrics and the reconciler. The leading
-// reconciler also reports its leadership, in a series without a node.
+// A Node exists while one of these metrics names it. The metrics come from kube-state-metrics and the reconciler. The
+// leading reconciler also reports its leadership, in a series without a node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"

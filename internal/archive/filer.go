@@ -121,7 +121,8 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do archives one hour of every cluster. A cluster whose hour is refused does not prevent the others.
+// do archives one hour of every cluster. If the hour of one cluster is refused, the hours of the other clusters are
+// still archived.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -151,7 +152,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters also returns clusters that had boards before the hour, because their samples may be missing.
+// clusters returns the clusters that the store contains for an hour, and clusters that had boards before this hour,
+// because the samples of these clusters may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {

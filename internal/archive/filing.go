@@ -22,12 +22,12 @@ var filingFlags = []string{
 // pathFlags lists the flags in filingFlags whose values are made absolute.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
-// The parameters of a store URL in this list contain no secret.
+// These parameters of a store URL contain no secret.
 var storeParameters = []string{
 	"dedup", "deny_partial_response", "engine", "extra_filters[]", "extra_label", "max_source_resolution", "namespace", "nocache", "partial_response", "replicaLabels[]",
 }
 
-// The parameters of a database URL in this list contain no secret.
+// These parameters of a database URL contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
 // filing returns the flags, as shell words, for a command that writes hours to the same sinks. It omits passwords,

@@ -54,8 +54,8 @@ type coverage struct {
 	// before contains the nodes with boards in the previous hour, or in the last archived hour. kept contains the nodes
 	// with boards in the archived rows of this hour.
 	before, kept []string
-	// spacings contains the distances between the samples of each node, and scrapes the times of successful scrapes of
-	// each target.
+	// spacings contains the distances between the samples of each node. scrapes contains the times of the successful
+	// scrapes of each target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
 	// sampledAfter is set if there are samples after the hour, or if all nodes of the cluster are gone.
@@ -93,7 +93,7 @@ func (c *coverage) sparse() bool {
 // empty reports whether the cluster was not scraped. Even a failed scrape adds a target.
 func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
 
-// check returns a refusal if the record may be incomplete, or errGone.
+// check returns a refusal if the record may be incomplete, and errGone if the cluster is gone.
 func (c *coverage) check() (table.State, error) {
 	for node, s := range c.spacings {
 		if s.thinned(c.scrapes[node]) {
@@ -147,7 +147,7 @@ func (c *coverage) lagging() error {
 
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes in the list without samples. Even a failed scrape leaves samples.
+// silent returns the nodes in the list that have no samples. Even a failed scrape leaves samples.
 func (c *coverage) silent(of []string) (silent []string) {
 	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {

@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains scenarios of ordinary operation. In scenarios with command, the store cannot show why nodes have no
-// samples, so an operator must run a command.
+// lives contains scenarios of ordinary operation. If command is set, the store cannot show why nodes have no samples,
+// so an operator must run a command.
 var lives = []struct {
 	name    string
 	life    life

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In TestImplausible a board draws 3 kW in one hour, which --gpu.max-power may allow. No series names the pods of the
-// other hours.
+// In TestImplausible a board draws 3 kW in one hour, which --gpu.max-power may allow. The store contains no series with
+// the names of the pods in the other hours.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0

@@ -26,7 +26,7 @@ type mark struct {
 // window is the minimum time over which a rate is measured.
 const window = time.Minute
 
-// The line describes the sink with the most hours left.
+// The progress line describes the sink with the most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

@@ -138,7 +138,7 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes and returns the sequence whose next hour is the given one, or returns a new sequence. The caller
+// sequence removes and returns the sequence whose next hour is the given hour, or returns a new sequence. The caller
 // puts it back only when the hour is complete, because the last counter values of a refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// Reading several hours together must give the same rows as reading each hour, even if scrapes have wrong values, and
-// must need fewer queries. A cluster that is gone has no hours.
+// Reading several hours together must give the same rows as reading each hour separately, even if scrapes have wrong
+// values. It must need fewer queries. A cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
 	const hours = 15
 	s := foldtest.NewStore()

@@ -108,7 +108,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove deletes the refused hour of every cluster if of contains no cluster.
+// If no cluster is given, remove deletes the refused hour of every cluster.
 func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *refusals) answer(flags, locked string) print.Answer {
 // accepted contains the reasons that the command accept can override.
 var accepted = []string{"lagging", "silent_nodes"}
 
-// If several sinks refuse an hour for the same reason, count counts the hour once.
+// If several sinks refuse an hour for the same reason, the metric counts the hour once.
 func (r *refusals) count(cluster string) {
 	hours := make(map[string]map[int64]bool)
 	for key, why := range r.hours {

@@ -63,7 +63,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run reads an hour when the time late has passed since the end of the hour.
+// run waits for the duration late after the end of each hour before it reads the hour.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time

@@ -138,7 +138,8 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// An hour with late samples must be written again, and no other hour. The archive looks for late samples once a day.
+// An hour with late samples must be written again. No other hour may be written again. The archive looks for late
+// samples once a day.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -175,8 +176,8 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// The rows of one hour in mixed differ from the manifest until the hour is written again, as if another program had
-// written rows.
+// mixed is a sink in which the rows of one hour differ from the manifest, as if another program had written rows. They
+// match after the hour is written again.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -215,8 +216,8 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// If the store fails for two hours, hours are only delayed. An hour that the store cannot return must not block other
-// hours.
+// If the store fails for two hours, the archive must write these hours later. An hour that the store cannot return must
+// not block other hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api

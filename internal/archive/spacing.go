@@ -29,7 +29,7 @@ type sparse struct {
 }
 
 // add adds a series. The scrapes of a target can by chance also be at the last millisecond of a window. A sample
-// therefore counts as downsampled only if it is far from the previous one.
+// therefore counts as downsampled only if it is far from the previous sample.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0

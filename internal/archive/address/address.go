@@ -35,8 +35,8 @@ func IsHTTP(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsLoopback reports whether only this machine can reach a host. It resolves no name except localhost, because
-// addresses may change.
+// IsLoopback reports whether only this machine can reach a host. It resolves no name except localhost, because the
+// address of another name may change.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()

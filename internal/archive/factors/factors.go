@@ -55,8 +55,8 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a period into parts in which prices and intensities are constant. It returns the starts of the parts:
-// from, and full hours after it.
+// Parts divides a period into parts in which prices and intensities are constant. It returns the starts of the parts.
+// The first part starts at the time from, and all other parts start at full hours.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -123,8 +123,9 @@ type list struct {
 	long   bool           // set if a field of the current row is too long
 }
 
-// columns contains the names that each column may have. readList calls begin after the header, and row for each row.
-// Errors contain the path and the line. Spaces around column names, and a byte order mark, are ignored.
+// columns contains the names that each column may have. readList calls the function begin after it has read the header,
+// and the function row for each row. Errors contain the path and the line. Spaces around column names, and a byte order
+// mark, are ignored.
 func readList(name, path string, columns map[string][]string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path, places: make(map[string]int)}
 	file, err := os.Open(path)

@@ -241,7 +241,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// pipe returns the path of a pipe that returns a header and then a text, again and again.
+// pipe returns the path of a pipe that contains a header and then an endless repetition of a text.
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")

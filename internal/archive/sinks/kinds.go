@@ -43,7 +43,7 @@ type Kind struct {
 	events func(ctx context.Context, o *Options) (events.Sink, error)
 	// layout returns the layout of the files. It is nil if there is only one layout.
 	layout func(o *Options) string
-	// keepsEvents reports whether a sink stores events. If it is nil, all sinks of this kind do.
+	// keepsEvents reports whether a sink stores events. If it is nil, all sinks of this kind store events.
 	keepsEvents func(o *Options) bool
 	// books opens a sink for reading. It is nil if sinks of this kind cannot be read; unreadable explains why.
 	books      func(ctx context.Context, o *Options) (books.Source, error)

@@ -20,7 +20,7 @@ type Appender interface {
 }
 
 // Events returns an event, a snapshot of the same version, events in other hours, days and months, and an event without
-// a time. Their strings require quotes. All events arrive at the time of the first one.
+// a time. Their strings require quotes. All events arrive at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{

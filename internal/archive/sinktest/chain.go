@@ -102,7 +102,8 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	return hour
 }
 
-// file writes hours in all ways that exist, and verifies the archive after each step.
+// file makes every kind of change to an archive, such as corrections, prunes and renames. It verifies the archive after
+// each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}

@@ -133,8 +133,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays adds up the rows of the daily sums and of the hours, and compares both. If the last hour of a day is
-// written, the database must already have added up this day.
+// compareDays adds up the rows of the daily sums and the rows of the hours, and compares the two results. If the last
+// hour of a day is written, the database must already have added up this day.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -255,7 +255,7 @@ func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// follows reports whether row begins in the hour after before ends.
+// follows reports whether the first hour of row is the next hour after the last hour of before.
 func follows(before, row map[string]string) bool {
 	last, _ := time.Parse(time.RFC3339, before["last_hour"])
 	return table.Format(last.Add(time.Hour)) == row["first_hour"]

@@ -159,8 +159,8 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// late returns an hour without samples that an operator accepted, and a correction of it with random charges. Such a
-// correction occurs if samples arrive after the month was closed.
+// late returns an hour without samples that an operator accepted, and a correction of this hour with random charges.
+// Such a correction occurs if samples arrive after the month was closed.
 func (h *history) late(cluster string, start time.Time) (accepted, corrected *table.Hour) {
 	accepted = Complete(&table.Hour{Cluster: cluster, Start: start})
 	accepted.State, accepted.Reason = table.Gaps, "outage"

@@ -50,7 +50,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete returns an hour in the state in which it is first stored without gaps.
+// Complete sets the state, the revision and the digest of an hour that is stored for the first time and has no gaps.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
@@ -142,7 +142,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct adds the corrections that change the stored charges to the charges of h.
+// correct computes the difference between the charges of h and the stored charges, and stores it as corrections.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)

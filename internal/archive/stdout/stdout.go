@@ -41,8 +41,9 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
-// hourly contains the tables that are printed for an hour, with the manifest last. Corrections are not printed, because
-// a changed hour is printed again. tables also contains the tables of events.
+// hourly lists the tables whose rows are printed for each hour. The manifest is last. The table of corrections is not
+// printed, because all rows of a changed hour are printed again. tables lists all tables that can be printed, including
+// the tables of events.
 var (
 	hourly = append(slices.Clone(table.Data), table.Hours)
 	tables = slices.Concat(hourly, table.Appended)

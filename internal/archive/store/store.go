@@ -126,8 +126,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster that --cluster names, or no cluster if there are no series. It returns an error if series
-// have the label of another cluster, because the cluster would be archived under two names.
+// The result contains the cluster that --cluster names. It is empty if there are no series. Series with the label of
+// another cluster cause an error, because the cluster would be archived under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -145,7 +145,7 @@ func only(cluster string, labels []string) ([]string, error) {
 }
 
 // maxClusters and maxBoards are far above any real number. They limit the number of queries, because each cluster and
-// each shard needs several.
+// each shard needs several queries.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"

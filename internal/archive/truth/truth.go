@@ -27,8 +27,8 @@ type Period struct {
 	Scrape      time.Duration
 }
 
-// lag returns the maximum delay of a scrape: the last scrape before a time contains all energy that was used up to this
-// delay before the time.
+// lag returns the maximum delay with which a scrape shows energy: the last scrape before a time contains all energy
+// that was used until this delay before the time.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
 // Owner is a pod or a unit. Scope is the namespace of a pod or the manager of a unit. A unit has no UID.
@@ -156,7 +156,7 @@ func read(in io.Reader, p Period) (map[string]*GPU, error) {
 	return h.gpus(moments), nil
 }
 
-// The result of the method moments has these indexes.
+// These are the indexes of the times that the method moments returns.
 const (
 	fromEarly = iota // earliest end of the use in the opening scrape
 	from
