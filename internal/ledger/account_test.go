@@ -156,8 +156,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// A job inside a pod gets its own account, which contains the job's part of the pod's energy, survives a restart, and
-// ends with the job.
+// A job inside a pod gets its own account with the job's part of the pod's energy. The account must survive a restart,
+// and must end with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}

@@ -221,8 +221,8 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// The energy of a gap may be charged to an owner if both ends of the gap have the same processes and the same
-// allocation, and this is an unshared allocation of the whole GPU.
+// The energy of a gap may be charged to an owner if the processes and the allocation are the same at both ends of the
+// gap. The allocation must be of the whole GPU and must not be shared.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

@@ -41,8 +41,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled between two consecutive books explain every difference between
-// the books, including the energy of accounts that retired in the meantime.
+// explains compares two consecutive books. The intervals that were settled in the meantime must explain every
+// difference between the books, including the energy of accounts that retired.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()

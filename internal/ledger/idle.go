@@ -125,7 +125,8 @@ type idleMeter struct {
 	// open is the power in quiet times while processes have contexts. closed is the power in quiet times without
 	// contexts.
 	open, closed level
-	// lowest is the lowest power that two consecutive intervals with contexts did not exceed, or 0 if it is unknown.
+	// For two consecutive intervals with contexts, the higher of the two powers counts. lowest is the lowest of these
+	// powers, or 0 if there is none.
 	lowest  gpu.Watts
 	minutes minutes
 }

@@ -55,11 +55,11 @@ func quietest(all []minute) (mean minute) {
 	return mean
 }
 
-// idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy
-// time. The power of the work is unknown, but it is at most the limit. Therefore the idle power has a lower and an
-// upper bound, which are close together if there is little work. Between the bounds, idle assumes a log-normal
-// distribution of the idle power around an eighth of the limit, and an exponential distribution of the power of work
-// with the limit as mean.
+// idle returns the expected idle power in W. The mean power of the minute is the idle power plus the busy share of the
+// power of the work. The power of the work is unknown, but the sum of both powers is at most the limit. Therefore the
+// idle power has a lower and an upper bound, which are close together if there is little work. Between the bounds, idle
+// assumes a log-normal distribution of the idle power around an eighth of the limit, and an exponential distribution of
+// the power of work with the limit as mean.
 func (m minute) idle(limit float64) float64 {
 	const (
 		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5
@@ -122,7 +122,7 @@ func median(powers []gpu.Watts) gpu.Watts {
 
 // idlePower returns the measured, configured or stored idle power, or the median of GPUs of the same kind. If all of
 // these are unknown, it uses the estimate from minutes with work, or an eighth of the power limit in the first minute.
-// The estimate is at least the power without contexts, because contexts only add power, and at most the lowest power
+// The estimate is at least the power without contexts, because contexts only add power. It is at most the lowest power
 // with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]

@@ -64,8 +64,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// In an interval in which contexts are opened or closed, and in the next one, the ledger must not measure the power
-// with contexts.
+// The ledger must not measure the power with contexts in an interval in which contexts are opened or closed, and in the
+// next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -181,7 +181,7 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// The GPU has two instances, one of which is never idle, and an idle power of 70 W. Without the activity of the
+// The GPU has an idle power of 70 W and two instances. One of the instances is never idle. Without the activity of the
 // instances, the estimate would be an eighth of the limit (87.5 W) or the lowest power. If one instance always works,
 // every power below the power of the GPU is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {

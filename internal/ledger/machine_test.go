@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine applies random events to simulated boards, and passes only observations of them to the ledger. After every
-// event, it checks the invariants.
+// A machine applies random events to simulated boards, and passes only observations of the boards to the ledger. After
+// every event, it checks the invariants.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -254,8 +254,8 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// The ledger accepts a restarted counter after two readings. The energy before the first of them is unknown. reload
-// does nothing if the ledger could not distinguish the new values from the old ones.
+// The ledger accepts a restarted counter after two readings. The energy before the first of these readings is unknown.
+// reload does nothing if the ledger could not distinguish the new values from the old ones.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return

@@ -31,7 +31,8 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	return h
 }
 
-// The energy of a GPU is divided by slices, and the energy of an instance by the rules for a whole GPU.
+// The energy of a GPU is divided among its instances by slices. The energy of an instance is divided by the rules for a
+// whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules

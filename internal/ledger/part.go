@@ -121,8 +121,9 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 }
 
 // sole returns the share of the only owner that holds the part or works on it. If there is none, it returns the share
-// of the only owner with a process. It returns nil if several owners qualify, if none does, or if the processes are
-// unknown. It also returns nil if several owners have a process and either the allocations or the activity are unknown.
+// of the only owner with a process. It returns nil if there is no such owner, if there are several, or if the processes
+// are unknown. It also returns nil if several owners have a process and either the allocations or the activity are
+// unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -196,8 +197,8 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns the sum of the owners' own busy time, and the busy time in which MPS servers worked for several
-// owners.
+// own is the busy time in which the owners' processes worked for themselves. served is the busy time in which MPS
+// servers worked for several owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

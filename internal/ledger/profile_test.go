@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// The tensor cores are active for a quarter of the time, and the memory for half of it.
+// The tensor cores are active for a quarter of the time. The memory is active for half of the time.
 func profiled(o ledger.Observation, instance string, from, to float64) ledger.Observation {
 	span := gpu.Span{From: at(from).Boot, To: at(to).Boot}
 	o.Profiles = append(o.Profiles, ledger.Profile{GPUInstance: instance, Span: span, Tensor: span.Len() / 4, DRAM: span.Len() / 2})

@@ -49,8 +49,8 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// A slow call may return the value that the counter had at the start of the call, so the next reading also contains the
-// energy of the time of the call. This rise must be plausible.
+// A slow call may return the value that the counter had at the start of the call. The next reading then also contains
+// the energy that the board used during the call. This rise must be plausible.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -63,8 +63,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// When a counter that did not change catches up, the ledger must accept the reading after a time of any length, and
-// must charge the energy to the owner during this time.
+// A counter does not change for some time, and then catches up. The ledger must accept the reading after a time of any
+// length. It must charge the energy to the owner that used the GPU in this time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -121,8 +121,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// One owner works for the first 10 s, and another owner for the last 30 s. The energy must be divided by the work in
-// the whole time.
+// One owner works for the first 10 s, and another owner works for the last 30 s. The energy must be divided by the work
+// in the whole time.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

@@ -100,9 +100,10 @@ func TestUnnamedWorkIsEstimated(t *testing.T) {
 }
 
 // An AMD GPU was busy for 20 % of a second, but no process used it at the moment of the reading. Earlier, the pod train
-// was seen in a second that was busy for 20 % of the time, and the pod serve in a second that was busy for 80 %. For
-// each second in which train was seen, there are four seconds of its work in which it was not seen; for serve there is
-// a quarter of a second. So train did four fifths of the work that was not seen.
+// was seen in a second in which the GPU was busy for 20 % of the time. The pod serve was seen in a second in which the
+// GPU was busy for 80 % of the time. For each second in which train was seen, there are four seconds of its work in
+// which it was not seen; for serve there is a quarter of a second. So train did four fifths of the work that was not
+// seen.
 func TestWorkAtNoMoment(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

@@ -13,9 +13,8 @@ import (
 )
 
 // A Record is one part of the saved state: the book of a GPU without its accounts, the account of an owner without its
-// process accounts, or the account of a process. An account belongs to the book in the nearest earlier record, and a
-// process account to the owner's account in the nearest earlier record. Thus each record is small, even if the book has
-// many accounts.
+// process accounts, or the account of a process. An account belongs to the last book before it. A process account
+// belongs to the last owner's account before it. Thus each record is small, even if the book has many accounts.
 type Record struct {
 	UUID    string         `json:"uuid,omitempty"` // UUID of the GPU, for a book
 	Book    *BookState     `json:"book,omitempty"`

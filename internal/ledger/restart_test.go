@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// One pod is idle, and the other works in each second. Each holds one replica for the whole time.
+// One pod is idle, and the other pod works in each second. Each holds one replica for the whole time.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
 
-// The exporter restarts while the kubelet does not respond, and has no list of live pods for some time. A working pod
-// must never be active for longer than it holds the GPU. If the list arrives within ten seconds, before the ledger
-// settles the first readings, an idle pod must also have held the GPU in all settled time.
+// The exporter restarts while the kubelet does not respond. After the restart, it has no list of live pods for some
+// time. A working pod must never be active for longer than it holds the GPU. If the list arrives within ten seconds,
+// before the ledger settles the first readings, an idle pod must also have held the GPU in all settled time.
 func TestRestartInOutage(t *testing.T) {
 	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
 		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {

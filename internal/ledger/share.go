@@ -44,7 +44,7 @@ func (p *part) addShare(u usage, owner gpu.Owner, vanished bool) {
 	s.processes = append(s.processes, processShare{Process: u.Process, activity: u.activity})
 }
 
-// compareShare sorts the shares of vanished processes after all others.
+// compareShare sorts the shares of vanished processes after all other shares.
 func compareShare(a, b *share) int {
 	switch {
 	case a.vanished == b.vanished:

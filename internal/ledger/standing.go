@@ -100,7 +100,7 @@ func (w *window) clone() window {
 	return c
 }
 
-// parts returns the parts of an interval and of its late energy. waits is set if any of them must not be settled yet.
+// parts divides an interval and its late energy into parts. waits is set if any of these parts must not be settled yet.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)
 	if iv.late != nil {

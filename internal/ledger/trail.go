@@ -17,9 +17,9 @@ type Explain struct {
 	Bytes int
 }
 
-// A trail keeps the recent intervals of one GPU as encoded bytes, which need a quarter of the memory of structs and
-// which the garbage collector does not scan. It only appends to the newest segment and only drops whole segments, so a
-// copy of the slice of segments is an immutable view. A nil trail keeps nothing.
+// A trail keeps the recent intervals of one GPU as encoded bytes. They need a quarter of the memory that structs would
+// need, and the garbage collector does not scan them. A trail only appends to the newest segment and only drops whole
+// segments, so a copy of the slice of segments is an immutable view. A nil trail keeps nothing.
 type trail struct {
 	Explain
 	segments []segment // oldest first

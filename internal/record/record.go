@@ -222,8 +222,8 @@ func retired(g *gpu.GPU) []string {
 	return []string{"correctable", "uncorrectable"}
 }
 
-// linkErrors contains the types of NVLink errors that are counted: the first list for NVLink 4 and older, and the
-// second list for NVLink 5 and newer. Other types, such as corrected symbols, also occur on healthy links.
+// linkErrors contains the types of NVLink errors that are counted. The first list is for NVLink 4 and older, and the
+// second list is for NVLink 5 and newer. Other types, such as corrected symbols, also occur on healthy links.
 var linkErrors = [][]string{
 	{"crc_flit", "crc_data", "replay", "recovery"},
 	{"link_integrity", "receive", "recovery", "recovery_failed"},

@@ -98,9 +98,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The record of an AMD GPU must contain the sums of its memory errors in this boot and the time for which heat limited
-// its clocks, but not the driver's counts of errors. AMD's driver reports no power brake and no errors over the life of
-// the board.
+// The record of an AMD GPU must contain the sums of its memory errors in this boot, and the time for which heat limited
+// its clocks. It must not contain the driver's counts of errors. AMD's driver reports no power brake and no errors over
+// the life of the board.
 func TestAMD(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {

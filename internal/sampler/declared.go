@@ -10,11 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// correct compares declared allocations, which come from files, with the use of each GPU, and drops declared
-// allocations without an owner. If an owner uses a GPU but the files for the GPU do not name it, the files are wrong,
-// and only the owners that use the GPU count as its holders. This does not apply to an owner that started after the
-// files were read. An owner whose file is missing remains a holder while it uses the GPU, because an epilog may remove
-// the file before the last process ends. correct reports the first contradiction in the stage "units".
+// correct compares the declared allocations, which come from files, with the use of each GPU. It drops declared
+// allocations without an owner. If an owner uses a GPU but the files for this GPU do not name the owner, the files are
+// wrong. Only the owners that use the GPU then count as its holders. This does not apply to an owner that started after
+// the files were read. An owner whose file is missing remains a holder while it uses the GPU, because an epilog may
+// remove the file before the last process ends. correct reports the first contradiction in the stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false

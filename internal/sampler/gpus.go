@@ -28,8 +28,8 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number of the board or of the chassis became known or changed, or zero if
-	// the numbers have not changed since the GPU was first found.
+	// Renamed is the time at which the serial number of the board or of the chassis became known or changed. It is zero
+	// if the numbers have not changed since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of energy counter resets that Events.Reset already includes.

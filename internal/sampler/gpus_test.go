@@ -77,7 +77,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// The book of a lost GPU is published for the retention time, and the book of a hung GPU for as long as it hangs.
+// The book of a lost GPU is published for the retention time. The book of a hung GPU is published as long as the GPU
+// hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -236,9 +237,8 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// Each error in the kernel's log counts once: an error that the driver also reports as an event, an error from before
-// the start of the exporter, an error of a GPU that was not listed yet, and an error that is read again after a
-// restart.
+// Each error in the kernel's log must count once. The driver also reports one error as an event, one error is older
+// than the exporter, one error is of a GPU that was not listed yet, and one error is read again after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

@@ -134,8 +134,9 @@ func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the pod of a process may hold this GPU: the GPU is reserved for unknown pods, the pod has an
-// allocation of an unknown GPU, or the pod may have received an allocation since the last request to the kubelet.
+// mayHold reports whether the pod of a process may hold this GPU. It may hold the GPU if the GPU is reserved for
+// unknown pods, if the pod has an allocation of an unknown GPU, or if the pod may have received an allocation since the
+// last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }

@@ -20,7 +20,8 @@ type switchError struct {
 // maxSwitchErrors limits the combinations of address, code and severity. No real machine has so many.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches whose log records were not counted before, and returns the errors of GPUs.
+// add counts the errors of NVSwitches, except errors whose log records were counted before. It returns the errors of
+// GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {

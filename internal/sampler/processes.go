@@ -81,7 +81,7 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 }
 
 // The process of a sample may have ended. If two processes had this PID, the process that was recently on a GPU takes
-// precedence over the new one.
+// precedence over the new process.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -124,7 +124,7 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 }
 
 // utilization returns 0 if there is no sample of the process. The driver returns one sample per process, averaged over
-// the time since the last reading. If there are several, utilization uses the newest one.
+// the time since the last reading. If there are several samples, utilization uses the newest sample.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -120,8 +120,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Until the driver lists the later of two processes with the same PID, samples with this PID count for the earlier one,
-// because only the earlier process was on the GPU at the time of the sample.
+// Two processes have the same PID. Until the driver lists the later process, samples with this PID count for the
+// earlier process, because only the earlier process was on the GPU at the time of the sample.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -141,8 +141,8 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// If the earlier of two processes with the same PID left the GPU long before a sample, the sample counts for the later
-// one.
+// Two processes have the same PID. If the earlier process left the GPU long before a sample, the sample counts for the
+// later process.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

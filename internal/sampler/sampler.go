@@ -193,7 +193,7 @@ type view struct {
 	units            map[gpu.Unit]gpu.UnitInfo
 }
 
-// charge does nothing while another exporter keeps the books of this node.
+// charge does nothing while another exporter on this node charges energy.
 func (s *Sampler) charge(v view) {
 	l := s.store.ledger
 	if l == nil {
@@ -283,8 +283,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 }
 
 // keepBooks adds the books to a snapshot. If the state can be neither saved nor removed, or if its file system hangs, a
-// restart would continue from an older state. Then keepBooks repeats the books and errors of the last snapshot, if it
-// has any. It adds none until the state file is read, and while another exporter keeps the books.
+// restart would continue from an older state. In these cases, keepBooks repeats the books and errors of the last
+// snapshot, if it has any. It adds no books until the state file is read, and while another exporter on this node
+// charges energy.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {

@@ -24,10 +24,10 @@ type store struct {
 	opening lane.Lane[opened]
 	saving  lane.Lane[saved]
 	dir     *state.Dir // nil while the exporter does not hold the directory
-	// failures is the number of failed attempts to open the directory before the books start.
+	// failures is the number of failed attempts to open the directory before this exporter charges energy.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node, and until the directory was opened or several
-	// attempts to open it failed.
+	// ledger is nil while another exporter on this node charges energy. It is also nil until the directory was opened
+	// or several attempts to open it failed.
 	ledger *ledger.Ledger
 	// locked is set while another exporter holds the directory. waiting contains the error events that are counted
 	// after the state file was read.
@@ -115,8 +115,8 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 	}
 }
 
-// After openAttempts failed attempts to open the directory, the books start without the file. Several attempts are
-// made, so that the books can continue from a file that becomes available late.
+// After openAttempts failed attempts to open the directory, this exporter charges energy without the file. It makes
+// several attempts, because the file may become available late.
 const openAttempts = 3
 
 type opened struct {
@@ -130,8 +130,8 @@ type opened struct {
 	noJobs  error // error from reading the table of descriptions
 }
 
-// errNoBoot means that the boot id is unknown. The books do not start until it is known, because they must continue a
-// file that was written in this boot.
+// errNoBoot means that the boot id is unknown. This exporter charges no energy until it is known, because the books
+// must continue from a file that was written in this boot.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open reads the file of the state directory only if read is set. open runs in a lane, because it may hang.
@@ -255,7 +255,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns an empty state while this exporter keeps no books.
+// books returns an empty state while there is no ledger.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}

@@ -67,7 +67,7 @@ type busyTime struct {
 }
 
 // most returns the maximum total activity on a device in percent. The total rises only at the beginnings of spans, so
-// most checks only these.
+// most checks only these times.
 func (b busyTimes) most(d Device) (most int) {
 	for _, begins := range b[d] {
 		sum := 0

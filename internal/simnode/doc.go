@@ -11,8 +11,8 @@
 //	proc.new/, kfd.new/           directories of processes that are not complete yet
 //	state/                        the exporter's own state
 //	truth.json                    the newest row of the truth (a [Truth])
-//	truth.jsonl, truth.1.jsonl    its history, one row per 100 ms, and the previous file
-//	truth-10s.jsonl, ….1.jsonl    a row per 10 s without processes, for hours: gpuledger-archive verify --truth reads it
+//	truth.jsonl, truth.1.jsonl    the history with one row per 100 ms, and the previous file
+//	truth-10s.jsonl, ….1.jsonl    one row per 10 s, without processes, for gpuledger-archive verify --truth
 //
 // The truth is computed by a model that differs from the exporter's rules. Every GPU draws a constant power, the floor.
 // Each process adds power in proportion to its activity. The exporter reads only the board's counter and the sampled

@@ -16,8 +16,8 @@ func gb200() Scenario {
 }
 
 // gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules, so each GPU reports the
-// energy of both GPUs in its module. Each pod holds whole modules, so its energy on a module is the larger of the two
-// GPUs' readings.
+// energy of both GPUs in its module. Each pod holds whole modules. The energy of a pod on a module is therefore the
+// larger of the readings of the module's two GPUs.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "as gb200, but each GPU shows the energy of its whole module"

@@ -142,7 +142,7 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the counts of memory errors since the load of the driver and over the life of the board.
+// addMemory adds the counts of memory errors since the driver was loaded, and over the life of the board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))
@@ -216,7 +216,7 @@ func linkKey(id, link int) string {
 
 func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
-// GPM metrics have the ids in nvml.h. Activities are in percent, and rates in MiB/s.
+// GPM metrics have the ids in nvml.h. Activities are in percent, and rates are in MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
 		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy,

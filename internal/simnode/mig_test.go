@@ -121,7 +121,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// The driver of an A100 does not measure the activity of instances, but the host engine does.
+// The driver of an A100 does not measure the activity of instances, but DCGM's host engine measures it.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

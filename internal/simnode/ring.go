@@ -26,7 +26,7 @@ type Sampling struct {
 // and public traces do not show which one is right.
 type Names int
 
-// While nothing runs, a sample names one of these.
+// These are the possible names in a sample while nothing runs.
 const (
 	NamesActive Names = iota // a process with a context, with 0 %
 	NamesLast                // the last process that ran, selected at random from the active processes

@@ -14,8 +14,8 @@ func trainer(name string) Scenario {
 	return sc
 }
 
-// The XID errors follow NVIDIA's catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row
-// remap, 94 a contained error, and 154 a changed recovery action.
+// The XID errors follow NVIDIA's catalogue: 74 is an NVLink error, 48 is an uncorrectable memory error, 63 is a
+// recorded row remap, 94 is a contained error, and 154 is a changed recovery action.
 func sick() Scenario {
 	sc := trainer("sick")
 	sc.Description = "4 H100; a board has memory and NVLink errors, fewer spare rows after 4 min, uncorrectable errors after 6 min, and is lost after 22 min"
@@ -59,7 +59,8 @@ func throttled() Scenario {
 	return sc
 }
 
-// during adds by to a condition at the start of a span, and subtracts it at the end.
+// during returns two defects. The first adds the number by to a condition at the start of a span. The second subtracts
+// it at the end.
 func during(span Span, c Condition, by int64) []Defect {
 	return []Defect{{Condition: c, Span: Span{From: span.From}, By: by}, {Condition: c, Span: Span{From: span.Until}, By: -by}}
 }

@@ -349,7 +349,8 @@ func (w *world) truth() Truth {
 	return t
 }
 
-// modules returns the sums of each board with several GPUs, in the order of the first GPU of each board.
+// modules returns the sums over the GPUs of each board with several GPUs. The boards are in the order of their first
+// GPUs.
 func modules(gpus []GPUTruth) []ModuleTruth {
 	var out []ModuleTruth
 	for _, serial := range shared(gpus) {

@@ -1,7 +1,7 @@
-// Package stage records the health of the exporter's dependencies: the driver, the kubelet, /proc and others. A failure
-// is logged once, and again if its reason changes. The metrics gpuledger_stage_* show the failure as long as it lasts. A
-// stage that alternates between down and up is logged as up only after it has stayed up for a minute. No failure stops
-// the exporter.
+// Package stage records the health of the exporter's dependencies, such as the driver, the kubelet and /proc. A failure
+// is logged once, and again if its reason changes. The metrics gpuledger_stage_* show the failure as long as it lasts.
+// A stage that alternates between down and up is logged as up only after it has stayed up for a minute. No failure
+// stops the exporter.
 package stage
 
 import (

@@ -21,8 +21,8 @@ type Result struct {
 	Owners []Owner
 }
 
-// An Owner contains the energy of a pod, of a series of pods that replaced one another, or of a reason in brackets, as
-// a share of the GPU's energy.
+// An Owner contains energies as shares of the GPU's energy. It represents a pod, a series of pods that replaced one
+// another, or a reason for unattributed energy. The name of a reason is in brackets.
 type Owner struct {
 	Name string
 	// Sample is set for one pod of a series. Its energy is also part of the Owner for the series.

@@ -111,7 +111,7 @@ func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	}
 }
 
-// addSpells adds one outage for every 25 seconds of the schedule, but at least one.
+// addSpells adds one outage for every 25 seconds of the schedule, but at least one outage.
 func (s *Schedule) addSpells(random *rand.Rand) {
 	until := s.Length - calm
 	for range 1 + int(until/(25*time.Second)) {

@@ -12,8 +12,8 @@ func Late() *History {
 	)
 	hm := func(hours, minutes time.Duration) time.Duration { return hours*time.Hour + minutes*time.Minute }
 	h := New(time.Minute)
-	// put adds a pod that has the given age at its first sample, and a board of the same age. Without an age, the
-	// counters continue counters with other labels.
+	// put adds a pod that has the given age at its first sample, and a board of the same age. If the age is nil, the
+	// counters continue earlier counters with other labels.
 	put := func(name, serial string, from, to time.Duration, age *time.Duration, counted time.Duration) {
 		gpu := map[string]string{"node": name, "UUID": "GPU-" + name, "serial": serial}
 		pod := With(gpu, "namespace", name, "pod", name, "pod_uid", "u-"+name)

@@ -2,8 +2,7 @@
 //
 // The libraries are written in C because they replace the driver at its C ABI. The released code loads them with dlopen
 // through the same bindings as the real driver, so the tests cover struct layouts, sizing calls and return codes. A
-// fake behind a Go interface would test none of these, and a shared library in Go would add a second Go runtime to the
-// process.
+// fake behind a Go interface would not test them. A shared library in Go would add a second Go runtime to the process.
 package fakes
 
 import (
@@ -55,7 +54,7 @@ func CompileCUDA(dir string) (path string, err error) {
 
 // Without copies a compiled library into another directory and returns the path of the copy. Like the library of an
 // older driver, the copy does not export the given functions. Without overwrites their names in the copy. The loader
-// looks up symbols by a hash of the name, so it finds neither the old names nor the new ones.
+// looks up symbols by a hash of the name, so it finds neither the old names nor the new names.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
