@@ -5,8 +5,9 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. A GPU that reports no chassis is in the chassis of its machine. A link from
-// an empty cell selects all GPUs in a machine that report no chassis.
+// housed selects the GPUs of the chassis. A GPU that reports no chassis is in the chassis of its machine. In a table,
+// the chassis cell of these GPUs is empty. The link in this cell selects all GPUs of the machine that report no
+// chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 

@@ -7,13 +7,13 @@ import (
 // fleetHour adds up the results of a rule for the previous hour.
 func fleetHour(rule string) string { return `sum(` + hour(rule+`{cluster=~"$cluster"}`) + `)` }
 
-// modelHour is [fleetHour] for a rule with the label model.
+// modelHour does the same as [fleetHour] for a rule with the label model.
 func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// heldNow returns the GPUs of which pods or units hold all or a part, and activeNow the share of the time in which each
-// GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
+// heldNow returns the GPUs that pods or units hold, wholly or in part. activeNow returns the share of the time in which
+// each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
 // record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`

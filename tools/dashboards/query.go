@@ -80,9 +80,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns queries for the first and the last time of the record's series in the time range, in milliseconds, which
-// Grafana formats as dates. It appends the expression only to each query, to restrict the result. The step equals the
-// record's interval, so that short periods are not missed.
+// seen returns two queries: for the times of the first and of the last sample of the record's series in the time range.
+// The times are in milliseconds, which Grafana formats as dates. The argument only is an expression that restricts the
+// result; seen appends it to each query. The step equals the record's interval, so that short periods are not missed.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {

@@ -4,7 +4,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// The page describes commands that answer the same queries.
+// The link leads to a page that describes commands with the same answers.
 func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
 	return dashboard.NewDashboardLinkBuilder(title).Type(dashboard.DashboardLinkTypeLink).Icon("doc").TargetBlank(true).
 		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
