@@ -91,7 +91,7 @@ var (
 	// rules do not contain the previous hour yet. On the first day of a month, this hour may be the last hour in the
 	// archive.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
-	// option matches an option that the page lists without its command, which is statement.
+	// option matches an option of the command statement; the page lists these options without the command.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 

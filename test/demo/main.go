@@ -74,7 +74,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.watch(ctx)
 }
 
-// free checks that no server listens on an address, because it would respond in place of the demo's Prometheus.
+// free checks that no server listens on an address, because such a server would respond in place of the demo's
+// Prometheus.
 func free(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -42,8 +42,8 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find checks that the files that every fleet needs exist. Because it reads them, go test runs a test again if one of
-// them changed.
+// find checks that the files that every fleet needs exist. Because find reads these files, go test runs a test again if
+// one of the files changed.
 func (p Programs) find() error {
 	for _, path := range []string{
 		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(p.Bin, "lib", "libnvidia-ml.so.1"),

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These environment variables contain folders of programs for tests: Thanos, and the programs in tools/history.
-// prometheus.Env and program.BinEnv do the same for other programs.
+// These environment variables contain folders of programs for tests: Thanos, and the programs in tools/history. The
+// variables prometheus.Env and program.BinEnv contain the folders of other programs.
 const (
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"

@@ -90,8 +90,8 @@ func input(page exposition.Page) (series []map[string]string) {
 	return series
 }
 
-// history uses promtool's notation. Energies and times grow in proportion, so that sums stay equal. GPUs are read every
-// minute. All other values are constant.
+// history uses promtool's notation. Energies and times grow in proportion, so that sums stay equal. The time of the
+// last reading of a GPU advances by a minute per minute. All other values are constant.
 func history(name string, value float64) string {
 	switch {
 	case name == "gpuledger_gpu_last_reading_timestamp_seconds":

@@ -193,9 +193,9 @@ func TestBooks(t *testing.T) {
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }
 
-// checkUses checks that each period of use is at least as long as the share-weighted time that the exporter counted.
-// For most owners, it must not be longer than the time during which the owner held the GPU. There are two exceptions:
-// one node is not scraped for ten minutes, and a job is suspended. late is the largest delay of a scrape.
+// checkUses checks that each period of use is at least as long as the GPU time that the exporter counted. For most
+// owners, a period must not be longer than the time for which the owner held the GPU. There are two exceptions: one
+// node is not scraped for ten minutes, and a job is suspended. late is the largest delay of a scrape.
 func checkUses(t *testing.T, db query, late time.Duration) {
 	t.Helper()
 	const scale = int64(interval / tick)

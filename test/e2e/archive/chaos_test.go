@@ -298,8 +298,8 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Logf("%s hours were filed during the attack", db.rows(t, "select count(*) from hours")[0])
 }
 
-// again repeats the run for all hours with a store that returns correct responses, and compares the result with the
-// truth.
+// again repeats the run for all hours with a store that returns correct responses, and compares the energy of each hour
+// with the simulated energy.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()
 	succeed(t, "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,

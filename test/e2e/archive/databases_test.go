@@ -60,7 +60,7 @@ type server struct {
 	script    func(t *testing.T, name, script string)
 	// stranger creates a user who may read and write the rows of a database, but not change its tables.
 	stranger func(t *testing.T, name string) string
-	count    int // number of databases from unchanged
+	count    int // number of databases that unchanged has created
 }
 
 // unchanged returns a sink that is opened by a user without the right to change tables, and the URL of this user.
@@ -197,7 +197,8 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// whole checks that every hour in the manifest, the table hours, is complete, and that no other hour has rows.
+// whole checks that every hour in the table hours is complete, and that no table has rows of an hour that is not in
+// this table.
 func whole(t *testing.T, db query) {
 	t.Helper()
 	lines, err := db(t.Context(), `select filed.hour, filed.gpus, g.n, filed.charges, c.n, filed.energy_mj, c.energy_mj from hours as filed

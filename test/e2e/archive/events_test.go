@@ -59,7 +59,8 @@ func TestEvents(t *testing.T) {
 
 	archive.stop()
 	w.end("a")
-	// After the retention of ended pods, the next reconciler sends the events of an ended pod, but does not log them.
+	// If a pod ended longer ago than the retention of ended pods, the next reconciler sends the pod's events, but does
+	// not log them. So this reconciler must log them before it is killed.
 	r.awaitLogged(w.id("a", "phase/Succeeded"), w.id("a", "condition/Ready/False"))
 	r.kill()
 	archive.start()
@@ -115,7 +116,7 @@ type receiver struct {
 	group                        *program.Group
 	binary, address, url, tokens string
 	folder, target               string
-	batches                      *rowReceiver // what the archive sent to target
+	batches                      *rowReceiver // batches that the archive sent to target
 	running                      *program.Program
 	logs                         []string
 }
@@ -264,8 +265,8 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// send starts an archive that writes to a database, and a reconciler that sends events to the archive. archive and
-// sender are the paths of their programs.
+// send starts an archive that writes to a database, and a reconciler that sends events to the archive. archive is the
+// path of the archive's program, and sender is the path of the reconciler's program.
 func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, *reconciler) {
 	t.Helper()
 	dir, group, batches := t.TempDir(), program.OpenFor(t), &rowReceiver{batches: make(map[string]string)}

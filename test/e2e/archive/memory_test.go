@@ -27,7 +27,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	tests := map[string]struct {
 		start string
-		more  func(i int) string // what follows, endlessly
+		more  func(i int) string // part i of the endless rest of the response
 	}{
 		"text":         {begin + `{"metric":{"cluster":"`, func(int) string { return strings.Repeat("x", 1<<16) }},
 		"series":       {begin, series},

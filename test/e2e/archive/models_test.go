@@ -254,7 +254,7 @@ func TestModels(t *testing.T) {
 	compareCommands(t, all, "2026-03", folder)
 }
 
-// commands pairs a command with the model that returns the same sums. by and amounts are the columns of both.
+// commands pairs a command with the model that returns the same sums. Both return the columns in by and in amounts.
 var commands = []struct{ command, model, by, amounts string }{
 	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
@@ -303,7 +303,8 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown stands for NULL, so that NULL differs from 0.
 const unknown = -1
 
-// addRow adds the numbers in a row to sums. The first columns, as many as texts, are strings that form the key.
+// addRow adds the numbers in a row to sums. The first columns are strings that form the key; texts is the number of
+// these columns.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")

@@ -79,7 +79,7 @@ func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 		}
 	}
 	got := db.rows(t, "select event_time, event, serial, node from board_events where event in ('moved', 'returned', 'silent', 'lost')")
-	replaced := make(map[string]bool) // boards that were replaced immediately; in the view they end with lost or silent
+	replaced := make(map[string]bool) // boards that were replaced immediately; their last event in the view is lost or silent
 	for _, s := range p.Stays {
 		if s.End == "replaced" {
 			for _, event := range []string{"lost", "silent"} {

@@ -210,8 +210,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains queries for former users of gpuid and Primus-Lens. The queried views have the same columns as in these
-// programs.
+// older contains queries for former users of gpuid and Primus-Lens. The queried views have the same columns as the
+// tables of these programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -219,7 +219,7 @@ var older = []question{
 	{sql: "select namespace, name, node_name, uid, gpu_allocated, running, deleted, owner_uid, created_at, updated_at from gpu_pods order by uid", answer: []string{
 		"search | chat-7d4b9c | gpu-1 | pod-chat | 1 | 1 | 0 | replicaset-chat | 2026-11-01 00:00 | 2026-11-03 00:00",
 		"vision | train-gpu-1 | gpu-1 | pod-gpu-1 | 1 | 0 | 1 | job-train | 2026-11-01 08:03 | 2026-11-01 17:42",
-		"vision | train-gpu-2 | gpu-2 | pod-gpu-2 | 1 | 0 | 1 | job-train | 2026-11-01 08:03 | 2026-11-01 17:00", // without a GPU since 15:59
+		"vision | train-gpu-2 | gpu-2 | pod-gpu-2 | 1 | 0 | 1 | job-train | 2026-11-01 08:03 | 2026-11-01 17:00", // this pod has had no GPU since 15:59
 	}},
 	{sql: "select kind, namespace, name, uid, parent_uid, created_at, end_at from gpu_workload order by uid", answer: []string{
 		"Deployment | search | chat | deployment-chat |  | 2026-11-01 00:00 | -",
@@ -309,8 +309,8 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows with the rows of the previous database in views, and stores them for the next
-// database.
+// compareViews compares the rows of each database view with the rows that an earlier call stored in the argument views.
+// Then it stores the rows of this database for the next call.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{

@@ -29,8 +29,8 @@ import (
 	prom "github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// patient contains a simulated node with an exporter, on a simulated clock, and its scrapes. The exporter reads the
-// driver once per interval. A minute is a multiple of the interval.
+// patient contains a simulated node, its exporter with a simulated clock, and the scrapes of this exporter. The
+// exporter reads the driver once per interval. A minute is a multiple of the interval.
 type patient struct {
 	t        *testing.T
 	interval time.Duration

@@ -19,9 +19,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestTruth compares the truth of a simulated node with the archive of its scrapes, from a real exporter and a real
-// Prometheus. It uses the last 50 seconds of an hour, with a scrape every five seconds. Then it doubles a pod's charge,
-// and changes the sums for the GPU and the hour accordingly. The comparison must detect this change.
+// TestTruth compares the true use of a simulated node's GPUs with an archive. A real exporter reads the node, a real
+// Prometheus scrapes the exporter, and the archive reads the samples. It uses the last 50 seconds of an hour, with a
+// scrape every five seconds. Then it doubles a pod's charge, and changes the sums for the GPU and the hour accordingly.
+// The comparison must detect this change.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second

@@ -126,7 +126,7 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 		answers[name] = a.Rows
 		if report {
 			page, _, _ := strings.Cut(a.out, "## About this page")
-			_, page, _ = strings.Cut(page, "## Asset") // the answer of where is compared separately
+			_, page, _ = strings.Cut(page, "## Asset") // the answer of the command where is compared separately
 			answers[name] = strings.Split(page, "\n")
 		}
 	}
@@ -143,10 +143,10 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 	}
 }
 
-// checkHolders checks that the holders in an hour according to the archive are the holders and past holders according
-// to Prometheus. In Prometheus, the past holders include owners that ended in the previous hour, because the exporters
-// still serve them. Afterwards, checkHolders removes all holders from the answers, because other checks compare the
-// answers.
+// checkHolders checks the columns of holders. The archive must return every holder that Prometheus returns. Each holder
+// or past holder that the archive returns must be a holder or a past holder in Prometheus. Prometheus can return more
+// past holders, because exporters still serve owners that ended in the previous hour. At the end, checkHolders removes
+// these columns from the answers, so that the caller can compare the other columns.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }

@@ -41,7 +41,7 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 }
 
 // A quarter of the pod's energy is idle, and the pod is active for half of the time. At the first sample, the pod's age
-// equals its seconds.
+// equals its GPU seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// diagnosis returns doctor's report about a cluster whose only device plugin pod is the given pod, from the static
-// manifest.
+// diagnosis returns doctor's report about the tests' cluster. The given pod replaces all pods in the namespace of the
+// static manifest, so it is the only pod of a device plugin.
 func diagnosis(t *testing.T, pod *core.Pod) string {
 	t.Helper()
 	cluster, err := advice.Read(func(path string) ([]byte, error) {

@@ -63,8 +63,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the number
-// of requests.
+// standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the
+// counter of the requests to this server.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")

@@ -66,7 +66,7 @@ func TestLifeCycle(t *testing.T) {
 	forget(t, operator.namespace) // no kubelet ends these bound pods
 	pods = podsOf(t, operator.namespace, operator.daemonSet)
 
-	// The page restarts the device plugin before it deletes the policy.
+	// The documented commands restart the device plugin before they delete the policy.
 	commands := documented(t, "## Uninstall", "")
 	shell(t, "", containing(t, commands, "delete configmap"))
 	eventually(t, "the policy no longer adds the container", func() bool {

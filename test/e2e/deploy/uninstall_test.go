@@ -55,8 +55,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall checks that gpuledger can be installed again after it was removed in the documented order. After
-// another order, the API server would ignore later changes of the parameters.
+// TestReinstall checks that gpuledger can be installed again after it was removed in the documented order. If the
+// objects were removed in a different order, the API server would ignore later changes of the parameters.
 func TestReinstall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -221,8 +221,8 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object contains the properties of an API object that the tests compare. ours is set if it mentions gpuledger. If the
-// object has a controller, name is the controller's name, because the object's own name is generated.
+// object contains the properties of an API object that the tests compare. ours is set if the object mentions gpuledger.
+// If the object has a controller, name is the controller's name, because the object's own name is generated.
 type object struct {
 	name string
 	ours bool

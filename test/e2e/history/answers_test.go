@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several returns the number of values of a label for each board with more than one.
+// several counts the values of a label for each board. It returns the counts of the boards with at least two values.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {

@@ -220,7 +220,7 @@ func (w *observer) read(ctx context.Context, n fleet.Node) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sc, _ := n.Simulated() // the node's name does not depend on the error
+	sc, _ := n.Simulated() // sc.Node is correct even if there is an error
 	maps.DeleteFunc(w.newest, func(s series, _ bool) bool { return s.Node == sc.Node })
 	for name, mf := range page {
 		for _, m := range mf.Metric {

@@ -59,7 +59,7 @@ func outside() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir := filepath.Join(os.Getenv(programsEnv), "work")
-	err := cleanUp(dir) // remains of an earlier run that was killed
+	err := cleanUp(dir) // an earlier run that was killed may have left files
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(kubeletRoot, 0o750))
 	}

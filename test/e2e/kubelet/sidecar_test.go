@@ -141,7 +141,7 @@ func (n *node) testReplacedPod(t *testing.T) {
 	loadExporter(t)
 	n.run(t, trainer())
 	n.startDriver(t, holders(containers(t)))
-	check(t, os.RemoveAll(stateFolder)) // remains of earlier tests
+	check(t, os.RemoveAll(stateFolder)) // earlier tests may have left files
 	before := n.runExporter(t, func(page) bool { return true })
 	info, err := os.Stat(stateFolder)
 	check(t, err)

@@ -33,8 +33,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside contains series of the reconciler and of kube-state-metrics, by their path. Only the series about teams and
-// workloads must be sent.
+// beside contains pages with series of the reconciler and of kube-state-metrics. The key is the path of the page. Only
+// the series about teams and workloads must be sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -141,8 +141,8 @@ func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
 }
 
-// shipped returns the shipped scrape configuration with one exporter, one server for the other series, and one archive.
-// The scrape interval is so long that counters increase before the first scrape.
+// shipped returns the shipped scrape configuration with one exporter, one server for the series of the reconciler and
+// kube-state-metrics, and one archive. The scrape interval is so long that counters increase before the first scrape.
 func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)

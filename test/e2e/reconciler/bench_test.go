@@ -161,7 +161,7 @@ func benchRepair(b *testing.B) {
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	printLine("steady for %v, from %s", *benchSteady, r.process())
 	since, used, begun := now(b), r.cpu(), time.Now()
-	<-time.After(*benchSteady) // the result is valid only for this time
+	<-time.After(*benchSteady) // writes are counted during this time
 	writes := allWrites(b, since)
 	printLine("processor time while nothing changes: %.2f %% of a core, with a reading every 2 minutes", 100*(r.cpu()-used)/time.Since(begun).Seconds())
 	for _, w := range writes[:min(len(writes), 5)] {

@@ -74,7 +74,7 @@ func serves(page inventory.Page) http.HandlerFunc {
 	}
 }
 
-// awaitReads waits until the exporter has been read the given number of times from now on.
+// awaitReads waits until the reconciler has read the exporter the given number of times after this call.
 func (e *exporter) awaitReads(t testing.TB, more int64) {
 	t.Helper()
 	until := e.reads.Load() + more

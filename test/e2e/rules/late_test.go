@@ -14,7 +14,7 @@ func late() world {
 }
 
 // lateQuestions returns questions about the 29 hours after the first hour, and about single hours. The expected
-// energies are minutes at 100 W.
+// energies are written as numbers of minutes at 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, to time.Duration, window string, minutes map[string]float64) question {

@@ -78,7 +78,7 @@ type world struct {
 	questions []question
 }
 
-// The time at of a question is relative to the beginning of the history.
+// The field at is the time since the beginning of the history.
 type question struct {
 	title     string // title of the query in the document
 	at        time.Duration

@@ -68,7 +68,7 @@ func narrowed(t *testing.T, file string) []string {
 	return files
 }
 
-// keep removes the other alerts, and sets named to true for each alert that it keeps.
+// keep removes the alerts whose names are not in named, and sets named to true for each alert that remains.
 func (f *rulesFile) keep(named map[string]bool) {
 	for i, group := range f.Groups {
 		var kept []map[string]any

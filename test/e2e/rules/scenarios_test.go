@@ -35,7 +35,7 @@ func between(fromHour, fromMinute, toHour, toMinute int) []span {
 	return []span{{From: hm(fromHour, fromMinute), To: hm(toHour, toMinute)}}
 }
 
-// onward returns a span until the end of the test.
+// onward returns a span from the given time to the end of the test.
 func onward(hour, minute int) []span { return []span{{From: hm(hour, minute), To: 100 * day}} }
 
 // of returns two nodes for a day. change modifies the second node.

@@ -82,7 +82,7 @@ func hours(seconds map[string]float64) map[string]float64 {
 	return seconds
 }
 
-// workload is [worlds.By] with the labels that the reconciler adds for a pod.
+// workload does the same as [worlds.By], but first adds the labels that the reconciler has for a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
