@@ -14,7 +14,7 @@ import (
 type Book struct {
 	// Opened is the time at which counting began. It is the created timestamp of the counters.
 	Opened time.Time `json:"opened"`
-	// Settled is the time up to which the book is complete.
+	// Settled is the time up to which all energy has been counted and charged.
 	Settled Instant     `json:"settled"`
 	Energy  Millijoules `json:"energy"`
 	// Unattributed is the energy that is charged to no account, by reason.
@@ -25,7 +25,8 @@ type Book struct {
 	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
-	// Uncounted is an upper bound of the energy that Energy omits because of resets, rejected readings and gaps.
+	// Uncounted is an upper bound for the energy that is missing from Energy because of resets, rejected readings and
+	// gaps.
 	Uncounted Millijoules `json:"uncounted,omitempty"`
 	// Estimated is the part of Energy that was divided among several owners based on an estimated idle power.
 	Estimated Millijoules `json:"estimated,omitempty"`
@@ -41,7 +42,7 @@ type Book struct {
 	// Floor is the idle power that is currently used to divide the energy: IdlePower or an estimate. It is not saved.
 	Floor IdlePower `json:"-"`
 
-	// Accounts is not saved together with the book, but in separate records.
+	// Accounts is saved in separate records.
 	Accounts []Account `json:"-"`
 }
 
@@ -57,8 +58,8 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
-// See [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
+// GroupAccount contains the added accounts of owners with the same [Owner.Group] on one GPU, for example all containers
+// of a pod. The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
 	Owner // common owner of the accounts; its Part is empty
 	// Opened is the earliest opening time of the accounts.

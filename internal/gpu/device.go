@@ -8,10 +8,10 @@ type Device struct {
 	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
 	// used as a key.
 	Index int `json:"index"`
-	// Position is the position of the GPU, or of its first partition, in the driver's GPUs and partitions, sorted by
-	// device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs. Like Index, it
-	// changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a restart of the
-	// exporter is unknown.
+	// Position is the index of the GPU, or of its first partition, in a list of the driver's GPUs and partitions that
+	// is sorted by device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs.
+	// Like Index, it changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a
+	// restart of the exporter is unknown.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is empty
 	// if unknown. Like Index, the path may change when a GPU is lost.

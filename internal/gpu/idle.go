@@ -1,7 +1,7 @@
 package gpu
 
-// IdlePower contains the power of a GPU with open contexts and no work, and the source of this
-// value. The zero value means that the power is unknown.
+// IdlePower is the power of a GPU that has open contexts but no work. Source shows how the power was determined. The
+// zero value means that the power is unknown.
 type IdlePower struct {
 	Power  Watts
 	Source IdleSource

@@ -14,8 +14,8 @@ type ProcessID struct {
 	Start uint64 `json:"start"`
 }
 
-// Process describes a process that uses a GPU, with values from /proc. Many readers share one Process, so it is
-// immutable after it is published.
+// Process describes a process that uses a GPU, with values from /proc. Many goroutines share one Process, so it must
+// not be changed after it is published.
 type Process struct {
 	ID ProcessID
 	// Name is the content of /proc/<pid>/comm, which is read once. It may contain any bytes.
@@ -245,7 +245,7 @@ type DeviceName struct {
 	All bool `json:",omitempty"`
 }
 
-// PartitionName is the name of a partition of a GPU, in one of four forms.
+// PartitionName names a GPU's partition in one of four forms.
 type PartitionName struct {
 	Device           string // name of the partition's device; no other GPU of the node has a partition with this name
 	Ordinal          *int   // driver's index of the partition

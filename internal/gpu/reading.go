@@ -17,7 +17,7 @@ type Report struct {
 	// Opening contains the GPUs that were not identified yet, because the first call for the GPU has not returned.
 	// These GPUs are missing from Devices, but they are not lost.
 	Opening []Opening
-	// Readings contains at most one entry per device, and none for a device that did not respond in time.
+	// Readings contains at most one entry per device. A device that did not respond in time has no entry.
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
@@ -77,7 +77,7 @@ type Reading struct {
 	// Details contains the values of health metrics with [HealthInfo.Detail], if they are enabled. Modes and
 	// versions are read every ten minutes. The slice is never modified.
 	Details []HealthValue
-	// NVLinkRate is the data rate over all NVLink links in both directions, in bytes per second, averaged over
+	// NVLinkRate is the data rate over all NVLink links in both directions, in bytes per second. It is an average over
 	// the time between the last two readings of Health. It is nil if the rate is unknown.
 	NVLinkRate *float64
 	// Profile is the profile of the GPU. It is nil if profiling is disabled, or if the GPU is older than Hopper.
@@ -99,8 +99,9 @@ type Reading struct {
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// WeightedSamples is set if the activity of processes was estimated by dividing the activity of the GPU. Over a
-	// minute or more, such samples are accurate enough to divide energy, but not for the utilisation of a process.
+	// WeightedSamples is set if the activity of processes was estimated by dividing the activity of the GPU. Averages
+	// of such samples over a minute or more are accurate enough to divide energy, but not to report the utilisation of
+	// a process.
 	WeightedSamples bool
 	// Instances contains the activity of the MIG instances. It is valid only if InstancesKnown is set. In this
 	// case every instance has an entry.
@@ -108,7 +109,7 @@ type Reading struct {
 	InstancesKnown bool
 }
 
-// ModulePower contains the power of a GPU and of its module, averaged over one second
+// ModulePower contains the power of a GPU and the power of its module. Both are averages over one second
 // (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope). A power is 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
 
@@ -130,19 +131,19 @@ var Recoveries = []string{
 	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset, RecoverySystemReboot,
 }
 
-// RowRemap describes the state of row remapping, by which a GPU replaces faulty rows of its memory with spare
-// rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
+// RowRemap describes the state of row remapping: a GPU replaces faulty rows of its memory with spare rows (NVML
+// nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
 type RowRemap struct {
 	// Pending is set while a remap waits for the next reset of the GPU.
 	Pending bool
 	// Failed is set permanently after a faulty row could not be replaced because no spare row was left.
 	Failed bool
-	// Correctable and Uncorrectable are the numbers of rows that were remapped over the lifetime of the board, by the
-	// kind of memory error that caused the remapping.
+	// Correctable is the number of rows that were remapped after a correctable memory error. Uncorrectable is the
+	// number of rows that were remapped after an uncorrectable error. Both numbers cover the lifetime of the board.
 	Correctable, Uncorrectable int
 }
 
-// RASErrors contains the number of errors of one type in one block of a GPU since the driver was loaded
+// RASErrors counts the errors that have one type and occurred in one block of a GPU since the driver was loaded
 // (amdgpu, ras/<block>_err_count). The block umc contains the memory controllers. RAS stands for reliability,
 // availability and serviceability.
 type RASErrors struct {

@@ -85,8 +85,8 @@ type DriverEvents struct {
 	Records uint64 `json:"records,omitempty"`
 	// Losses is the number of times that the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
-	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected. A reset or reload is
-	// detected if the energy counter restarts, or if the GPU returns after a loss.
+	// Reset is the time at which the exporter last detected a reset of the GPU or a reload of its driver. It detects
+	// them when the energy counter restarts, or when the GPU returns after a loss.
 	Reset time.Time `json:"reset,omitzero"`
 }
 

@@ -2,7 +2,8 @@ package gpu
 
 import "time"
 
-// Millijoules is an amount of energy, in the unit of the energy counters of NVML and DCGM. Sums of integers are exact.
+// Millijoules is an amount of energy. The energy counters of NVML and DCGM use the same unit. Sums of integers are
+// exact.
 type Millijoules int64
 
 // Joules converts to joules, the base unit of the metrics page.

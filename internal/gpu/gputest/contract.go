@@ -95,8 +95,8 @@ func testTook(t *testing.T, c contract) {
 	}
 }
 
-// Each sample must be reported once, and a reading without new samples must differ from a reading with unknown samples.
-// The samples of each reading must begin at the end of the previous samples.
+// Each sample must be reported once. A reading without new samples must differ from a reading with unknown samples. The
+// samples of each reading must begin at the end of the previous samples.
 func testSamples(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
