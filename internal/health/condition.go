@@ -48,8 +48,8 @@ func inactive(g *gpu.GPU) int {
 	return n
 }
 
-// downLinks compares a GPU with the other GPUs of the node, because the machine may leave links unconnected, and such
-// links are inactive on all GPUs.
+// downLinks compares a GPU with the other GPUs of the node. A machine may leave links unconnected, but it does so on
+// all GPUs.
 func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
 	n := inactive(g)
 	for i := range s.GPUs {
