@@ -81,7 +81,8 @@ func (t Tree) BootTime() (time.Time, error) {
 	return time.Unix(int64(s.BootTime), 0), nil
 }
 
-// Stat reads the name and the start time of a process in one read, so that both belong to the same process.
+// Stat reads the name and the start time of a process. It uses only one read, so that both values belong to the same
+// process.
 func (t Tree) Stat(pid uint32) (Stat, error) { return readStat(t.File(pid, "stat")) }
 
 // The file may belong to a process or to one of its threads.
