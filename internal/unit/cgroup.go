@@ -13,8 +13,8 @@ import (
 // match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is the name of the unit, except for two kinds of units whose names are read from files: the id of a Slurm job
-	// with a SLUID is the SLUID, and the id of a container consists of 64 hex digits.
+	// id is the name of the unit, except for two kinds of units: for a Slurm job with a SLUID, id is the SLUID; for a
+	// container, id is the container id. Their names are read from files.
 	id string
 	// uid is empty if the path does not contain the uid of the unit's user.
 	uid string
@@ -173,8 +173,8 @@ func isSystem(above []string) bool {
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service that a cgroup file names if the service's slice is above the exporter's cgroup
-// namespace, and "" otherwise. Such a service may belong to the system or to a user.
+// hiddenService returns the service that a cgroup file names if the exporter's cgroup namespace hides the service's
+// slice. Otherwise it returns "". Such a service may belong to the system or to a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -236,7 +236,8 @@ func (p *parser) ofUser(segments []string) match {
 	return match{manager: User, id: uid}
 }
 
-// isNumber reports whether s consists of at most 10 digits, which is enough for 32 bits, without leading zeros.
+// isNumber reports whether s consists of at most 10 digits and has no leading zeros. A number with 32 bits has at most
+// 10 digits.
 func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile is the maximum size of an engine's file about a container, and maxContainerList
-// is the maximum size of Podman's list of containers, in bytes. Most files have a few KiB, and a
-// container in the list takes less than one KiB.
+// maxContainerFile limits the size of an engine's file about a container, in bytes. maxContainerList limits the size of
+// Podman's list of containers. Most files have a few KiB, and a container in the list takes less than one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20

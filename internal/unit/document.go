@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// document reads JSON token by token. Therefore its memory depends only on the longest text in
-// the file, and not on the number of elements, which can be as high as one element per three
-// bytes. A null is read as an empty value.
+// document reads JSON token by token. Therefore its memory depends only on the longest text in the file. It does not
+// depend on the number of elements, which can be as high as one element per three bytes. A null is read as an empty
+// value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {

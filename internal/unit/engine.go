@@ -39,8 +39,8 @@ func (p *parser) parented(file string) (id string) {
 	return id
 }
 
-// parentedIn returns the first container id in a path, or "". Each segment above the id must be a slice, or a
-// cgroup that is neither a systemd unit nor a machine.
+// parentedIn returns the first container id in a path, or "". Above the id, the path may contain slices, but no other
+// systemd units and no machines.
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
@@ -153,7 +153,8 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	return ids
 }
 
-// If there is no file about a container, for example because it belongs to another engine, its id becomes its name.
+// If there is no file about a container, its id becomes its name. For example, the container may belong to another
+// engine.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

@@ -9,8 +9,8 @@ import (
 )
 
 // TestParentedContainers checks containers below any cgroup of root. A container in an engine's list must be a unit. No
-// other process may become a unit because of the name of a cgroup. If the id in a cgroup is unknown, the process must
-// belong to the service in another line or, without such a line, to the host.
+// other process may become a unit because of the name of a cgroup. If the id in a cgroup is unknown, and another line
+// of the file names a service, the process must belong to this service. Otherwise it must belong to the host.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{

@@ -92,8 +92,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks that a manager that is defined by a file finds the users of its units in the cgroup path, but
-// accepts neither root nor a string that is not a uid.
+// TestUserInPath checks a manager that is defined by a file. It must find the user of a unit in the cgroup path, but
+// must reject root and strings that are not uids.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

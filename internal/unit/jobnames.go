@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// arrayElement matches an element of a job array in the format of squeue: <id of the array>_<number of the element>.
+// arrayElement matches an element of a job array in squeue's format: <array id>_<element number>.
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
 // readNames reads the files that task prologs write. The lines have the form name=value, and contain the job's name and

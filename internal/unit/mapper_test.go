@@ -222,8 +222,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks that the owner of a job's processes inside a pod is the pod, with the job as additional
-// information, and that the pod holds the GPU.
+// TestJobInPod checks a job inside a pod. The pod must own the job's processes and hold the GPU. The job must be
+// reported as additional information.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -253,7 +253,7 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks that a container's id is used as its name if the engine's files contain no name, or if the name
+// TestContainers checks that a container is named by its id if the engine's files contain no name, or if the name
 // cannot be shown on a page.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
@@ -379,8 +379,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units above the limit share one name per manager, and that new units get their own names again
-// when other units have ended.
+// TestLimit checks that all units of a manager above the limit have the same name. After other units have ended, new
+// units must get names of their own.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {
@@ -423,8 +423,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks that, while the allocations of pods are unknown, the mapper still adds the
-// allocations of units and, if the live pods are known, the live units.
+// TestUnitsOfSilentKubelet checks the result while the allocations of pods are unknown. The mapper must still add the
+// allocations of units. If the live pods are known, it must also add the live units.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestNerdctl checks the names and GPUs of containers in containerd's files: containers of nerdctl in any namespace, a
-// container of ctr, and a container that exists only in another namespace.
+// TestNerdctl checks the names and GPUs of containers in containerd's files. It contains nerdctl's containers in any
+// namespace, a container of ctr, and a container that exists only in another namespace.
 func TestNerdctl(t *testing.T) {
 	const tasks = "containerd/io.containerd.runtime.v2.task/"
 	spec := func(name string) string {

@@ -86,9 +86,8 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	}
 }
 
-// compare stores the GPUs that jobs used, for each job that has files. It ignores each job whose
-// files name a GPU by UUID, because such a job does not show which GPUs the numbers in files stand
-// for.
+// compare stores the GPUs that jobs used, for each job that has files. It ignores a job whose files name a GPU by UUID,
+// because this job does not show which GPUs the numbers in files mean.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -118,9 +117,8 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	}
 }
 
-// shares reports whether another job used one of the job's GPUs. If a GPU is used by several jobs,
-// the files of these jobs prove nothing, because in some formats the file of a GPU names only the
-// last job.
+// shares reports whether another job used one of the job's GPUs. In some formats the file of a GPU names only the last
+// job, so the files of jobs that share a GPU prove nothing.
 func (n *numbering) shares(job jobKey) bool {
 	for uuid := range n.used[job] {
 		for other := range n.used {
@@ -170,8 +168,8 @@ func (n *numbering) check() error {
 	return nil
 }
 
-// fitting returns the values of --units.held-numbers that fit all jobs of a directory. If a value without a list of
-// device nodes fits, it returns no values with such a list.
+// fitting returns the values of --units.held-numbers that fit all jobs of a directory. Values with a list of device
+// nodes are returned only if no other value fits.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })

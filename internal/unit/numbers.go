@@ -86,9 +86,9 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. In old versions of Slurm, the number of a GPU consists of
-// the digits in the name of its device file, so a GPU with the file /dev/dri/renderD128 can have the number 128. Such a
-// number cannot be a position, because no machine has that many GPUs.
+// firstRender is the minor number of the first render node. Old versions of Slurm use the digits in the name of a
+// device file as the GPU's number. For /dev/dri/renderD128, the number is 128. Such a number cannot be a position,
+// because no machine has that many GPUs.
 const firstRender = 128
 
 // device returns the name of the GPU with the given number, which has up to three digits. It returns false if nodes has

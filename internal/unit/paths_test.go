@@ -20,8 +20,8 @@ const (
 )
 
 // TestPaths checks cgroups that managers create, as shown in the managers' documentation and in reports by users. The
-// expected owner is the owner that an administrator would name. A container without a name has the beginning of its id
-// as its name.
+// expected owner is the owner that an administrator would name. If a container has no name, the beginning of its id is
+// used as the name.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"

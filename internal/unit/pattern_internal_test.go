@@ -99,8 +99,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks that a manager with a trusted user finds units below the systemd instance of this user, but
-// not below those of other users.
+// TestTrustedUser checks a manager with a trusted user. It must find units below this user's systemd instance, but not
+// below the systemd instances of other users.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
 	if err != nil {

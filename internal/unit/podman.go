@@ -201,9 +201,9 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	return append(list, held...), nil
 }
 
-// migAccess matches a line in the driver's list that describes the access to a GPU instance. The line contains
-// the minor number of the GPU, the number of the instance, and the minor number of the device node. A process
-// needs this device node to access the instance.
+// migAccess matches a line in the driver's list that describes the access to a GPU instance. The line contains three
+// numbers: the GPU's minor number, the instance, and the minor number of a device node. A process needs the device node
+// to access the instance.
 var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
 
 // maxMIGMinors is the maximum size of the driver's list, in bytes. The list has a line for each

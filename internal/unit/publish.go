@@ -275,8 +275,7 @@ func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
 }
 
 // heldNow returns the GPUs that units hold, and the time at which these holdings were read. If the last known process
-// of a unit has ended after this time, heldNow immediately requests a poll, and the unit counts as not live until
-// this poll.
+// of a unit has ended since then, heldNow immediately requests a poll. Until this poll, the unit counts as not live.
 func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
@@ -302,8 +301,8 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 
 // Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown. If
 // only the live pods are known, Allocations adds the live units to the live pods. If units may hold GPUs, allocations
-// are unknown until the first poll of units. If prologs write files, the use of a GPU by a process outside the holding
-// unit is reported as use without an allocation.
+// are unknown until the first poll of units. If prologs write files, a process whose unit does not hold the GPU is
+// reported as a process without an allocation.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

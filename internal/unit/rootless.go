@@ -17,9 +17,8 @@ const maxRootlessFile = 64 << 10
 // @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. An id has a different key for each
-// user, because a user can choose the names of cgroups below the user's slice, and could copy an
-// id.
+// key returns the key of a container in the maps of a Mapper. The key includes the user, because users can choose the
+// names of cgroups below their own slice and could copy an id.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
@@ -29,8 +28,8 @@ func (m match) key() string {
 
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
-// qualify returns the name of the unit for a container. For a user's container, the name ends with the user, so that a
-// copied name does not add to the energy of another user's container. If pages must not contain data about users,
+// qualify returns the name of the unit for a container. For a user's container, the name ends with the user. Otherwise
+// the energy of two users' containers with the same name would be added up. If pages must not contain data about users,
 // qualify uses the id as the name.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
