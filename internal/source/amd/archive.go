@@ -111,7 +111,7 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// topologyID matches the unique ids of a GPU and of its hive, in decimal, in the properties of a topology node.
+// topologyID matches two decimal numbers in the properties of a topology node: the GPU's unique id and its hive id.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
 func (a *archive) masked(name string, content []byte) []byte {

@@ -6,8 +6,8 @@ import (
 )
 
 // Revision 1.9 of gpu_metrics has no fixed layout. The header is followed by the number of attributes (u32). Each
-// attribute consists of a code (u64) and its values, without padding. Bits 24 to 31 of the code are the unit, bits 20
-// to 23 the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
+// attribute consists of a code (u64) and its values, without padding. The code contains the unit (bits 24 to 31), the
+// type (bits 20 to 23), the id (bits 10 to 19) and the number of values (bits 0 to 9; Linux, smu_cmn.h).
 
 type attribute struct {
 	kind, id, count int

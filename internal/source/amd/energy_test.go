@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A step is a reading of a meter, with the counter in units of 2⁻¹⁶ J and the power in W, or -1 if it is unknown.
+// A step is a reading of a meter. The counter is in units of 2⁻¹⁶ J. The power is in W; it is -1 if it is unknown.
 type step struct {
 	counter  uint64 // 0 if there is none
 	power    float64

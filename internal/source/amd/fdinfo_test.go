@@ -80,7 +80,7 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// Each DRM client must get its own busy time, and the processes in amdkfd must share the rest of the activity.
+// Each DRM client must get its own busy time. The remaining activity must be divided among the processes in amdkfd.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)

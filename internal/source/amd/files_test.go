@@ -8,7 +8,7 @@ import (
 )
 
 // badPages behaves like gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and kernfs_file_read_iter): a read
-// returns at most a page, and only whole lines that leave room for one more byte.
+// returns at most one page. It returns only whole lines, and leaves room for one more byte.
 type badPages struct {
 	t    *testing.T
 	left string

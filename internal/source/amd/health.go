@@ -48,8 +48,8 @@ var memoryOf = map[string]string{
 	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
 }
 
-// memoryCounters adds deferred errors in the GPU's memory to the uncorrectable errors, because the driver counts an
-// uncorrectable error either as "uncorrectable" or as "deferred", but never as both (Linux, umc_v12_0.c).
+// memoryCounters counts deferred errors in the GPU's memory as uncorrectable errors. The driver counts such an error
+// either as "uncorrectable" or as "deferred", but never as both (Linux, umc_v12_0.c).
 func (r *reader) memoryCounters() (all []gpu.Counter) {
 	for _, e := range r.ras {
 		memory, kind, part := memoryOf[e.Block], string(e.Type), e.Block

@@ -68,7 +68,8 @@ func (r *reader) sensor(name string) value {
 // maxSensors is higher than the number of temperatures or clocks that a GPU reports.
 const maxSensors = 3
 
-// labelled reads an input of the given kind, such as temp, with the first of the given labels that the GPU has.
+// labelled reads an input of one kind, such as temp. If the GPU has inputs with several of the labels, the first of the
+// labels is used.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {

@@ -170,7 +170,7 @@ func (f field) read(file []byte) value {
 }
 
 // clean drops impossible values. Newer firmware no longer reports the energy: it sets 32 of the 64 bits to one. The
-// second die of an MI250 reports an energy and a power of 0, because the first die reports the values of both dies.
+// second die of an MI250 reports 0 for energy and power, because the first die reports the values for both dies.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {

@@ -19,7 +19,7 @@ type moment struct {
 }
 
 // Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick, until the
-// context ends. Without Run, each Read reads the occupancy itself, so a process could hide its work by working only
+// context ends. Without Run, each Read reads the occupancy itself. A process could then hide its work by working only
 // between the ticks.
 func (s *Source) Run(ctx context.Context) error {
 	for {

@@ -181,9 +181,9 @@ func TestLongTick(t *testing.T) {
 	}
 }
 
-// Since revision 1.9 of gpu_metrics, partitions have separate files. The ids of the attributes are positions in the
-// kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the activity, 9 is the number of samples, and 43
-// identifies the sums of the dies.
+// Since revision 1.9 of gpu_metrics, partitions have separate files. The ids of the attributes were counted by hand in
+// the kernel's enum amdgpu_metrics_attr_id: 4 is the activity, 9 is the number of samples, and 43 is the activity sum
+// of each compute die.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {
 		b := binary.LittleEndian.AppendUint64(nil, kind<<20|id<<10|uint64(len(values)))

@@ -45,9 +45,9 @@ type reader struct {
 	logged   map[string]bool
 }
 
-// identityAge is the time after which the identity is read again, because a part of it may have been unreadable
-// and power limits can change. Error counts are read at the same interval and not at each tick, because reading
-// them queries registers of the GPU.
+// identityAge is the time after which the identity is read again. A part of the identity may have been unreadable, and
+// power limits can change. Error counts are read at the same interval and not at each tick, because reading them
+// queries registers of the GPU.
 const identityAge = 10 * time.Second
 
 func (r *reader) look() look {

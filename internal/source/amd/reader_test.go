@@ -60,8 +60,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// A gpu_metrics file that is too short, truncated or of an unknown revision must provide no value, and hwmon must be
-// read instead.
+// A gpu_metrics file that is too short, is truncated or has an unknown revision must not be used. The source must read
+// hwmon instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{
@@ -151,8 +151,8 @@ func TestHive(t *testing.T) {
 	}
 }
 
-// Both GPUs of an MI250 have the serial number of the module, but only the first GPU reports an energy, which is the
-// energy of the whole module.
+// Both GPUs of an MI250 have the module's serial number. Only the first GPU reports an energy, which covers the whole
+// module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)

@@ -24,11 +24,11 @@ type slot struct {
 	// the last reading.
 	moment lane.Lane[moment]
 	summed bool
-	// reader is nil before the first look. While the lane is busy, the reader belongs to the lane.
+	// reader is nil before the first call. While the lane is busy, the reader belongs to the lane.
 	reader  *reader
 	device  gpu.Device   // device at the last call; it has no UUID before the first call
 	reading *gpu.Reading // reading of this tick, or nil if there is none
-	err     error        // error of the last look
+	err     error        // error of the last call
 	health  source.Health
 }
 

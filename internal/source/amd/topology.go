@@ -57,8 +57,7 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// number numbers the partitions of a GPU in the order of their render nodes, unless the driver has already numbered
-// them.
+// If the driver has not numbered the partitions of a GPU, number numbers them in the order of their render nodes.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))

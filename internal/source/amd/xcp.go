@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xcpFile is the path of the file with the metrics of one partition, below the folder of the
-// partition's device (Linux, amdgpu_xcp.c). Since revision 1.9, gpu_metrics itself contains no
-// metrics of partitions.
+// xcpFile is a path below a partition's device folder. The file contains the metrics of this partition (Linux,
+// amdgpu_xcp.c). Since revision 1.9, gpu_metrics itself contains no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
 // Size of xcp_metrics in revision 1.0, and offset of the activity sums (struct amdgpu_partition_metrics_v1_0,
