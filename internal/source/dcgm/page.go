@@ -109,8 +109,8 @@ func (d *session) refuse(f field, err error) {
 // the engine has no free group, watchAll drops no fields.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// The engine usually rejects a field either for all entities or for no entity, so one entity is
-	// tried first.
+	// If the engine rejects a field, it usually rejects the field for all entities. Therefore one entity is tried
+	// first.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
 			break
@@ -247,7 +247,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 
 // lastXID returns the code of the last error; 0 for a GPU without errors. DCGM declares the field for compute
 // instances, but it records errors of the whole board for the GPU. Therefore lastXID returns no code for an instance
-// without errors of its own: 0 would be wrong, because the board may have had an error.
+// that had no errors itself. The code 0 would be wrong, because the board may have had an error.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
 	// The engine has no data before the first error, and never has data for a GPU without events.

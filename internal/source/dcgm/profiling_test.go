@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// A reading without activity must get the engine's activity of MIG instances, but only if the engine measured all
-// instances in the driver's list.
+// If a reading contains no activity of MIG instances, it must get the engine's values. The engine must have measured
+// all instances in the driver's list.
 func TestActivity(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
 	e.cfg.Profiling = true

@@ -109,7 +109,7 @@ func TestPageStays(t *testing.T) {
 	}
 }
 
-// A call that does not return must delay only one reading, at most by the timeout, and must not be repeated.
+// A call that does not return must delay only one reading, and only by the timeout. The call must not be repeated.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)

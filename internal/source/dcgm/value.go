@@ -72,9 +72,9 @@ type key struct {
 type values map[key]value
 
 // moments contains the values whose time is in the future, with the time at which each value was first seen. This is
-// the best estimate of the time at which the engine read the value. The engine sorts values by time. After the wall
-// clock was set back, it therefore returns an old value as the newest until the clock reaches the time of the old value
-// again.
+// the best estimate of the time at which the engine read the value. The engine sorts values by time. If the wall clock
+// was set back, the engine therefore returns an old value as the newest value, until the clock reaches the time of the
+// old value again.
 type moments map[key]glimpse
 
 type glimpse struct {
