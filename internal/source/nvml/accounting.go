@@ -10,15 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts contains the driver's accounting statistics at one reading. They are preferred over the ring, which is the
-// driver's buffer of utilisation samples. Since R610 the driver sums the activity of each process. These sums do not
-// expire, and they can be read after the process has ended. Only an administrator can enable accounting; this package
-// never changes the mode.
+// accounts contains the driver's accounting statistics at one reading. They are preferred over the utilisation samples
+// in the driver's ring buffer. Since R610 the driver sums the activity of each process. These sums do not expire, and
+// they can be read after the process has ended. Only an administrator can enable accounting; this package never changes
+// the mode.
 //
-// nvml.h documents the functions and the units of the sums. Older drivers update the sums once a second from the ring
-// (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts are inferred and not verified on hardware: sampleCount
-// counts all samples during the life of a process, even samples that do not name the process; startTime is wall-clock
-// time; and the last samples of a process may be added after its end.
+// nvml.h documents the functions and the units of the sums. Older drivers update the sums once a second from the
+// samples in the ring buffer (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts are inferred and not verified on
+// hardware: sampleCount counts all samples during the life of a process, even samples that do not name the process;
+// startTime is wall-clock time; and the last samples of a process may be added after its end.
 type accounts struct {
 	at time.Duration // boot-clock time at which the sums end
 	of map[uint32]account
@@ -40,7 +40,7 @@ const fullSample = 100 * 100
 const accountingPeriod = time.Second
 
 // readAccounts adds the activity since the last reading to r. It returns false if the statistics do not cover this
-// time; the caller must then read the ring.
+// time; the caller must then read the ring buffer.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -76,9 +76,8 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the statistics of processes that are present, that were present at the last reading, or that began and
-// ended in between. It returns an error if a process has none, for example because it started before accounting was
-// enabled.
+// account reads the statistics of all processes that were present at any time since the last reading. It returns an
+// error if a process has no statistics, for example because it started before accounting was enabled.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })

@@ -102,15 +102,15 @@ func (o *office) wantRing() {
 
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is the age of the newest sample in the ring at a reading.
+// ringLate is the age of the newest utilisation sample at a reading.
 const ringLate = 100 * time.Millisecond
 
 func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting checks that a reading reports the increase of the sums since the last sample from the ring, and no
-// samples from the ring.
+// TestAccounting checks that a reading reports the increase of the accounting sums, and no utilisation samples from the
+// ring buffer.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
@@ -195,8 +195,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// The ring must be used while accounting is incomplete. The first reading with complete accounting must also use the
-// ring, because there are no earlier sums to subtract.
+// While accounting is incomplete, readings must use the utilisation samples in the ring buffer. The first reading with
+// complete accounting must also use them, because there are no earlier sums to subtract.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -272,7 +272,7 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// If the driver has no ring, the activity must be known from the second reading on.
+// If the driver has no utilisation samples, the activity must be known from the second reading on.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++

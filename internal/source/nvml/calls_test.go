@@ -86,7 +86,7 @@ var calls = withTables(map[string]call{
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
-	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring of samples is used instead
+	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // utilisation samples are used instead
 	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // used only with drivers that have no counters of throttled time
 	"nvmlDeviceGetSamples":                   always(plain, nothing), // the idle power is measured later
 
@@ -141,8 +141,8 @@ func unmetered(g *gputest.GPU) {
 	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
 }
 
-// TestCallsAreKnown compares the table with the calls that were made and with the driver's function names in the source
-// code.
+// TestCallsAreKnown compares the table calls with the calls that the program made, and with the driver's function names
+// in the source code.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())

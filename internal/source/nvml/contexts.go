@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// readContexts reads the lists of each MIG device in MIG mode, because the lists of the whole GPU then require
-// privileges and do not name instances. If one list is unreadable or too long, all contexts are unknown, because the
-// processes in that list would seem to have ended.
+// In MIG mode, readContexts reads the lists of each MIG device. It does not use the GPU's own lists, because they
+// require privileges in MIG mode and do not name instances. If one list is unreadable or too long, all contexts are
+// unknown, because the processes in that list would seem to have ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil

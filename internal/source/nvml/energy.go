@@ -9,8 +9,8 @@ import (
 )
 
 // A meter describes how the energy of a GPU is read. A counter is chosen once per session, because the energy would
-// jump from one counter to another. The power is always integrated too, so that the ledger can continue from the
-// integral if a counter fails at first and works later.
+// jump from one counter to another. The power is always integrated as well. If a counter fails at first and works
+// later, the ledger can continue from the integral.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
@@ -101,8 +101,9 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses a kind of meter if err is nil. It returns true if no other kind should be tried at this reading:
-// either this kind was chosen, or it failed although the driver may support it, and will be tried again.
+// settle chooses a kind of meter if err is nil. It returns true if no other kind should be tried at this reading. This
+// is the case if the kind was chosen, or if it failed although the driver may support it. A failed kind is tried again
+// later.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)

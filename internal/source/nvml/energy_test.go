@@ -205,7 +205,7 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// The energy source must be chosen again after a driver reload, because the new driver may have a better one.
+// The energy source must be chosen again after a driver reload, because the new driver may have a better source.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -219,7 +219,7 @@ func TestMeterOfANewDriver(t *testing.T) {
 	}
 }
 
-// If the counter belongs to the module, the power of the GPU and of the module must both be read. An impossible power
+// If the counter belongs to the module, both the GPU's power and the module's power must be read. An impossible power
 // must not be reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {

@@ -51,8 +51,8 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
-// maskFields contains the fields of the health mask in which 1 means a problem and 2 means no problem. The fields for
-// the partition and for the connection to the fabric manager are omitted, because their value 1 is good and a GPU
+// maskFields contains the fields of the health mask in which 1 means a problem and 2 means no problem. Two fields are
+// omitted: the partition, and the connection to the fabric manager. In these fields 1 means no problem, and a GPU
 // without a partition may be a spare GPU.
 var maskFields = []struct {
 	shift uint

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the program repeats the call.
-// Only the values of this call may be missing, and they must return when the call works again.
+// TestCallFails makes each call fail for one of eight GPUs. It uses error codes after which the program repeats the
+// call. Only the values of this call may be missing, and they must return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

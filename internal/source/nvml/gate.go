@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A gate guards all calls to the driver. It admits only calls of the open session and counts the
-// calls in flight, so that the driver is never called before it is initialised and never shut down
-// during a call.
+// A gate guards all calls to the driver. It admits only calls of the open session, so that the driver is never called
+// before it is initialised. It counts the calls in flight, so that the driver is never shut down during a call.
 type gate struct {
 	mu    sync.Mutex
 	open  *session

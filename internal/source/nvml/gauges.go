@@ -106,9 +106,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readSharedMemory reads the total memory of a GPU that shares the machine's memory, such as GB10, for which the driver
-// does not support the memory call. The used memory is reported only for processes, because other parts of the machine
-// also use this memory.
+// readSharedMemory reads the total memory of a GPU that shares the machine's memory, such as GB10. The driver does not
+// support the memory call for such a GPU. The used memory is reported only for processes, because other parts of the
+// machine also use this memory.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return

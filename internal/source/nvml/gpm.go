@@ -16,7 +16,7 @@ import (
 )
 
 // A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance monitoring (GPM), which
-// Hopper and newer GPUs support. It exists as long as the session, even if the GPU is lost in between, and is used only
+// Hopper and newer GPUs support. It exists as long as the driver session, even while the GPU is lost. It is used only
 // in the GPU's lanes.
 //
 // The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. It is used
@@ -68,9 +68,9 @@ type measured struct {
 	profiles []gpu.InstanceProfile
 }
 
-// readInstances reads the activity of each instance since the last reading. It uses a separate lane and waits for only
-// a part of [Config.CallTimeout], so that a hanging GPM call does not delay the other values of the GPU. While a call
-// hangs, the activity is unknown.
+// readInstances reads the activity of each instance since the last reading. A GPM call may hang. To avoid a delay of
+// the GPU's other values, readInstances uses a separate lane and waits for only a part of [Config.CallTimeout]. While a
+// call hangs, the activity is unknown.
 func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
 	if m, ok := pairs.instances.Poll(); ok { // result of a late call

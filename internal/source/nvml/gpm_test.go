@@ -291,7 +291,7 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// The next reading must report the activity of a late reading, even if it is too early for new samples.
+// The reading after a late reading must report the activity of the late reading, even if there are no new samples yet.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {

@@ -25,11 +25,11 @@ type healthReader struct {
 	// values and counters are from the last reading. The slices are replaced and never modified.
 	values   []gpu.HealthValue
 	counters []gpu.Counter
-	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time of that reading;
-	// both are 0 before the first reading.
+	// traffic is the number of bytes that NVLink had transferred at the last reading. sent is the boot-clock time of
+	// that reading. Both are 0 before the first reading.
 	traffic float64
 	sent    time.Duration
-	// rate is in bytes per second over NVLink between the last two readings; nil if it is unknown.
+	// rate is the NVLink rate between the last two readings, in bytes per second. It is nil if it is unknown.
 	rate *float64
 }
 
@@ -194,8 +194,8 @@ func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	return n, r
 }
 
-// value returns false if the value is unknown or meaningless, such as an unknown state of a link or the temperature 0
-// of a GPU without the sensor.
+// value returns false if the value is unknown or meaningless. For example, a GPU without a sensor reports a temperature
+// of 0.
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {

@@ -242,7 +242,7 @@ func TestNVLinkFails(t *testing.T) {
 	want(1_000_018, "field221=10", "field221.1=5")
 }
 
-// A tick must read the health of only one of eight GPUs, and the health of each GPU must be read every ten seconds.
+// Each tick must read the health of at most one of eight GPUs. The health of each GPU must be read every ten seconds.
 func TestHealthSpread(t *testing.T) {
 	const call = "nvmlDeviceGetRowRemapperHistogram"
 	var node gputest.Node
@@ -306,8 +306,8 @@ func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	return calls
 }
 
-// TestHealthCalls checks the calls that health adds to a tick if the GPU supports all values: one call for all fields,
-// and one call for each value without a field. The highest link speed and the utilisation of the memory need no
+// TestHealthCalls checks the additional calls of a tick that reads health from a GPU with all values: one call for all
+// fields, and one call for each value without a field. The highest link speed and the utilisation of the memory need no
 // additional call. The recovery action, the fabric and the power samples are read at the same interval even if health
 // is disabled.
 func TestHealthCalls(t *testing.T) {

@@ -40,8 +40,8 @@ func (l *library) version() string {
 	return driver
 }
 
-// probe checks that the library can be loaded and that it contains the functions that are called without a lookup.
-// go-nvml does not return the reason if loading fails, and calls nvmlInit even if the library is not NVML.
+// probe checks that the library can be loaded, and that it contains the functions that are called without an earlier
+// lookup. go-nvml does not return the reason if loading fails, and calls nvmlInit even if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
@@ -77,8 +77,8 @@ func once(results *sync.Map, name string, function func() bool) bool {
 	return result
 }
 
-// An inquiry is a series of calls for one object, usually a GPU. It records results that concern
-// the object as a whole.
+// An inquiry is a series of calls for one object, usually a GPU. It records whether a call has succeeded, and which
+// errors occurred.
 type inquiry struct {
 	lib *library
 	// answered is set after a call has succeeded. The code NOT_SUPPORTED does not count as an answer,
@@ -158,8 +158,7 @@ func unsupported(err error) bool {
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
 }
 
-// gone reports whether an error concerns the driver as a whole, so that the driver must be
-// initialised again.
+// gone reports whether the driver must be initialised again after an error.
 func gone(err error) bool {
 	return hasCode(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestLongTick reads with the longest tick, and each reading is 100 ms late. Between two readings that both report a
-// throttle reason, the throttled time must increase by the time between them (0x40 is a thermal slowdown, nvml.h). The
-// activity of MIG instances must be known.
+// TestLongTick reads with the longest tick, and each reading is 100 ms late. If two successive readings report a
+// throttle reason, the throttled time must increase by the time between the readings (0x40 is a thermal slowdown,
+// nvml.h). The activity of MIG instances must be known.
 func TestLongTick(t *testing.T) {
 	const late = 30*time.Second + 100*time.Millisecond
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Plain(1)}}
@@ -37,9 +37,9 @@ func TestLongTick(t *testing.T) {
 	}
 }
 
-// TestLongTickPower integrates the power of a GPU without a counter, with the longest tick and readings that are 100 ms
-// late: 300 W for 30.1 s are 9,030 J. A time of more than five ticks is a gap. The highest power of a board must not
-// overflow the integral.
+// TestLongTickPower integrates the power of a GPU without a counter. It uses the longest tick, and each reading is 100
+// ms late: 300 W for 30.1 s are 9,030 J. If two readings are more than five ticks apart, the time between them is a
+// gap. The highest power of a board must not overflow the integral.
 func TestLongTickPower(t *testing.T) {
 	const late = 30*time.Second + 100*time.Millisecond
 	clock, g := gputest.NewClock(), gputest.Plain(0)

@@ -21,17 +21,17 @@ type memory struct {
 	position
 }
 
-// A position describes which samples were already read.
+// A position describes which utilisation samples were already read.
 type position struct {
 	sampled  time.Duration // boot-clock time up to which samples were read
-	newest   int64         // wall-clock time of the newest sample in the ring, in µs
+	newest   int64         // wall-clock time of the newest sample that the driver returned, in µs
 	asked    gpu.Instant   // time at which samples were last read
-	mixed    time.Duration // boot-clock time until which the ring may contain samples from before the wall clock was set back; 0 if it contains none
+	mixed    time.Duration // boot-clock time until which the driver may return samples from before the wall clock was set back; 0 if there are none
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
 // memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when the GPU is lost and
-// when the driver is reloaded, so that known values need not be read again.
+// when the driver is reloaded, because known values need not be read again.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory

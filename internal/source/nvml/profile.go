@@ -60,8 +60,8 @@ type profiled struct {
 	result profiler
 }
 
-// readProfile uses a separate lane and waits for only a part of [Config.CallTimeout], so that a hanging GPM call does
-// not delay the other values of the GPU. While a call hangs, there is no profile.
+// A GPM call may hang. To avoid a delay of the GPU's other values, readProfile uses a separate lane and waits for only
+// a part of [Config.CallTimeout]. While a call hangs, there is no profile.
 func (d *session) readProfile(g *gpuReader) {
 	pairs := g.gpm
 	if p, ok := pairs.lane.Poll(); ok && p.of == g { // result of a late call

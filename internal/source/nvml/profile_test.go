@@ -105,8 +105,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// After a GPM call has failed, GPM must not be called again for ten minutes, and the other values of the GPU must be
-// read. After that, the sums must continue. No buffer may leak.
+// After a GPM call has failed, GPM must not be called for ten minutes. The other values of the GPU must be read during
+// this time. After the ten minutes, the sums must continue. No buffer may leak.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestProfileFails(t *testing.T) {
 	}
 }
 
-// The whole GPU must not be sampled on GPUs before Hopper, on GPUs in MIG mode, and without profiling.
+// A whole GPU must not be sampled if it is older than Hopper, if it is in MIG mode, or if profiling is disabled.
 func TestProfileNotOffered(t *testing.T) {
 	for name, change := range map[string]func(*profileReader){
 		"before Hopper": func(r *profileReader) { clear(r.fields) },
@@ -209,9 +209,9 @@ func TestProfileOfInstances(t *testing.T) {
 	check(report.Readings[0], 1, 1)
 }
 
-// While a GPM call hangs for fifty readings, the other values of the GPU must be read, its profile must be unknown, and
-// the numbers of goroutines and buffers must not grow. When the call returns, the sums must continue without the time
-// of the hanging call.
+// A GPM call hangs for fifty readings. These readings must contain all values of the GPU except its profile. The
+// numbers of goroutines and buffers must not grow. When the call returns, the sums must continue without the time of
+// the hanging call.
 func TestProfileHangs(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -259,9 +259,9 @@ func TestProfileHangs(t *testing.T) {
 	}
 }
 
-// While a GPM call for MIG instances hangs for fifty readings, the energy of the GPU must be read, the activity of its
-// instances must be unknown, and the numbers of goroutines and buffers must not grow. When the call returns, the
-// activity must continue without the time of the hanging call.
+// A GPM call for MIG instances hangs for fifty readings. These readings must contain the energy of the GPU, but not the
+// activity of its instances. The numbers of goroutines and buffers must not grow. When the call returns, the activity
+// must continue without the time of the hanging call.
 func TestInstancesHang(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {

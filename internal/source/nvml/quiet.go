@@ -96,8 +96,8 @@ func (a *agreement) remember(r *gpu.Reading) {
 	}
 }
 
-// compare adds the energy since the last reading, both according to the counter and according to
-// the power samples.
+// compare adds the energy since the last reading to two sums: the energy according to the counter, and the energy
+// according to the power samples.
 func (a *agreement) compare(r *gpu.Reading, power []quiet.Point) {
 	if a.at.IsZero() || r.Energy == nil || *r.Energy < a.energy {
 		return

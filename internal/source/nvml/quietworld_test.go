@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld simulates a shared GPU in steps of 1 ms. The model shares no code with the program. The true energy of
-// an owner is the energy of the milliseconds in which the owner works, plus an equal share of the energy of idle
-// milliseconds.
+// A quietWorld simulates a shared GPU in steps of 1 ms. The model shares no code with the program. An owner truly uses
+// the energy of the milliseconds in which it works. The energy of idle milliseconds is divided equally among the
+// owners.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Release closes the driver or some of its GPUs until a given time. It is needed because a driver cannot be
-// unloaded while a process uses the driver, and a GPU cannot be reset while a process has opened the GPU. While the
-// whole driver is released, Read returns the Release as an error.
+// A Release closes the driver or some of its GPUs until a given time. A driver can be unloaded only if no process uses
+// the driver. A GPU can be reset only if no process has opened the GPU. While the whole driver is released, Read
+// returns the Release as an error.
 type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs. It is empty if the whole
 	// driver is released.

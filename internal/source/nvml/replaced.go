@@ -13,16 +13,14 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Replaced is the error if the driver was replaced, so that the version of the driver in the kernel
-// differs from the version of the loaded library. A process cannot load a second version of the
-// library, so a restart is required.
+// Replaced is the error after the driver was replaced. The driver in the kernel and the loaded library then have
+// different versions. A process cannot load a second version of the library, so a restart is required.
 type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
-	// Path is the path of the library. NewFile is set if another file has replaced the library at this
-	// path; the program loads this file when it is executed again. If NewFile is not set, this process
-	// cannot see the new library, because a container keeps the file that was mounted when the
-	// container was created.
+	// Path is the path of the library. NewFile is set if another file has replaced the library at this path. If the
+	// program is executed again, it loads the new file. If NewFile is not set, this process cannot see the new library,
+	// because a container keeps the file that was mounted when the container was created.
 	Path    string
 	NewFile bool
 }
@@ -132,8 +130,7 @@ func (m *replacement) due() *Replaced {
 	return m.current
 }
 
-// Replaced returns an error if the version of the driver in the kernel differs from the version of
-// the library, otherwise nil.
+// Replaced returns an error if the version of the driver in the kernel differs from the version of the library.
 func (s *Source) Replaced() error {
 	s.replacement.mu.Lock()
 	defer s.replacement.mu.Unlock()

@@ -17,7 +17,7 @@ const ringSpan = 10 * time.Second
 // for samples with a time in the future.
 const slack = time.Second
 
-// settling is the maximum time until a sample appears in the ring: two sample periods.
+// settling is the maximum time until the driver returns a new sample: two sample periods.
 const settling = 250 * time.Millisecond
 
 func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
@@ -27,13 +27,13 @@ func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 	g.readRing(q, r)
 	if g.accounts != nil && !r.SamplesKnown {
-		g.sampled = g.accounts.at // the accounts cover the time from here on
+		g.sampled = g.accounts.at // accounting covers the time after this
 	}
 }
 
 // NVML returns one row per process, averaged over all samples after a requested time. The requested time must be the
-// end of the last reading, so that averages contain only new samples. Samples that left the ring before they were read
-// are lost. Times are kept on the boot clock, because the wall clock may be set.
+// end of the last reading, so that averages contain only new samples. Samples are lost if the driver drops them before
+// they are read. Times are kept on the boot clock, because the wall clock may be set.
 func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	began := g.now()
 	if g.sampled == 0 {
@@ -45,11 +45,11 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 		if err != nil {
 			return
 		}
-		if mixed { // an empty span makes the ledger wait for later samples
+		if mixed { // with an empty span, the ledger waits for later samples
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
-		// During the wait, samples left the ring unread. The averages are used for that time too.
+		// During the wait, the driver dropped samples before they were read. The averages are used for that time too.
 		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
 	since := g.since(began.Wall.Add(span.From - began.Boot))
@@ -60,7 +60,7 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	ended := g.now()
 	rows = slices.DeleteFunc(rows, func(row gonvml.ProcessUtilizationSample) bool {
 		at := int64(min(row.TimeStamp, math.MaxInt64))
-		// The driver's ring sometimes contains garbage.
+		// The driver sometimes returns invalid samples.
 		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
 		if !garbage {
 			g.newest = max(g.newest, at)
@@ -77,8 +77,8 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. The earlier samples in the ring then have a time in the future,
-// so the average over all samples after a requested time includes them.
+// noteClock detects that the wall clock was set back. The driver's earlier samples then have a time in the future. An
+// average over all samples after a requested time includes these samples.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -87,9 +87,9 @@ func (g *gpuReader) noteClock() {
 	g.asked = now
 }
 
-// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring may cover more time
-// than [ringSpan], so it counts as mixed while it contains samples with a time in the future. If such samples remain
-// for more than twice ringSpan, they are invalid and ignored.
+// isMixed reports whether the driver's buffer contains samples from before the wall clock was set back. The buffer may
+// cover more time than [ringSpan], so it counts as mixed while it contains samples with a time in the future. If such
+// samples remain for more than twice ringSpan, they are invalid and ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
@@ -102,8 +102,8 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 }
 
 // since returns the wall-clock time after which samples are requested, in µs. Unless the wall clock was set, this is
-// the time of the newest sample: a time that is converted from the boot clock is inexact, and the driver could return
-// the newest sample again.
+// the time of the newest sample. The time of the last reading is not used, because its conversion from the boot clock
+// is inexact and the driver could return the newest sample again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

@@ -41,7 +41,7 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// Samples must be read after the wall clock was set forward, although the newest sample then seems to be old.
+// After the wall clock was set forward, the newest sample seems to be old. Samples must be read nevertheless.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -87,9 +87,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// While the ring contains samples from before the wall clock was set back, readings must cover no time. The first
-// reading without such samples must cover the whole time. Its samples must contain the average activity since the clock
-// was set.
+// While the driver's buffer contains samples from before the wall clock was set back, readings must cover no time. The
+// first reading without such samples must cover the whole time. Its samples must contain the average activity since the
+// clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// If a reading is so late that samples have left the driver's ring, it must cover the last ten seconds.
+// If a reading is so late that the driver has already dropped samples, it must cover the last ten seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}

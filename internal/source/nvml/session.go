@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// identityRetry is the longest pause before a lost or incompletely identified GPU is read again, because reading a
-// broken GPU may take seconds and makes the driver write to the kernel log. It is also the interval between two
+// identityRetry is the longest pause before a lost or incompletely identified GPU is read again. Reading a broken GPU
+// may take seconds, and each attempt makes the driver write to the kernel log. It is also the interval between two
 // readings of values that rarely change.
 const identityRetry = 10 * time.Second
 

@@ -21,8 +21,8 @@ type slot struct {
 	// reader is nil while the GPU is unknown or lost. While the lane is busy, the reader belongs to
 	// the lane.
 	reader *gpuReader
-	device gpu.Device // device at the last look
-	err    error      // error of the last look
+	device gpu.Device // device after the last call
+	err    error      // error of the last call
 	// oversized is the error for a GPU with too many processes, or nil.
 	oversized error
 	again     time.Duration // boot-clock time until which a slot without a reader makes no call
@@ -64,7 +64,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 	return l
 }
 
-// drop discards the reading of a look, so that the next reading contains the samples again.
+// drop discards a reading. The next reading then also contains the samples of the discarded reading.
 func (l *look) drop() {
 	l.reading = nil
 	l.memory.position = l.since
@@ -74,7 +74,7 @@ func (l *look) drop() {
 	}
 }
 
-// drain accepts the results that arrived after their Read had ended, so that the next calls can start at once. It drops
+// drain accepts the results that arrived after their Read had ended. The next calls can then start at once. drain drops
 // readings that are too old.
 func (d *session) drain(t *tally) {
 	now := d.cfg.Now().Boot
@@ -140,8 +140,8 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest merges two readings of a GPU. If they are so close together that the driver has no new activity of instances
-// for one of them (see [gpmRefresh]), the activity in the other reading suffices.
+// latest merges two readings of a GPU. If there is too little time between the readings (see [gpmRefresh]), only one of
+// them may contain the activity of instances. The merged reading then contains this activity.
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
 	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too early for new activity
@@ -171,8 +171,8 @@ func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	return query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 }
 
-// find rejects a GPU that is already in another slot, because there could be two calls for this GPU at the same time.
-// It runs in a lane.
+// find rejects a GPU that is already in another slot. Otherwise two calls for this GPU could run at the same time. It
+// runs in a lane.
 func (d *session) find(index int, bus string) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := d.handle(q, index, bus)

@@ -112,8 +112,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// A lost GPU must be retried after increasing pauses, without an effect on the other GPUs. If it returns and is lost
-// again, the first pause must be short again.
+// A lost GPU must be retried after increasing pauses, and must not affect the other GPUs. If the GPU returns and is
+// lost a second time, the pauses must begin with the shortest pause.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -149,8 +149,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// Two values must be read again: the serial number, if it could not be read at first, and the fabric, if the GPU had
-// not joined it yet.
+// If the serial number could not be read at first, it must be read again. If the GPU had not joined a fabric yet, the
+// fabric must be read again.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -166,8 +166,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// A registration with the fabric that ends with an error must be reported as failed and without a cluster, until
-// another registration succeeds.
+// If the registration with the fabric ends with an error, the state must be failed, and the cluster must be unknown.
+// Both must change when another registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -389,8 +389,8 @@ func TestNoGPUTwice(t *testing.T) {
 	}
 }
 
-// The identity of a GPU must stay known if it cannot be read again when the GPUs are renumbered or the driver is
-// reloaded.
+// The GPUs are renumbered or the driver is reloaded, and a GPU's identity cannot be read again. The identity must stay
+// known.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },

@@ -162,8 +162,8 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// During a stuck call, a driver reload must not make the program shut the driver down or open it a second time, and the
-// program must log this. When the call returns, the program must read again.
+// The driver is reloaded during a stuck call. The program must not shut the driver down or open it a second time, and
+// Read must return an error with the reason. When the call returns, the program must read again.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -1,6 +1,6 @@
-// Package quiet measures the power of a GPU in quiet times between kernels. On a shared GPU, the gaps between
-// kernels are usually shorter than the time between two readings, so the package uses the driver's buffers of
-// power and utilisation samples.
+// Package quiet measures the power of a GPU in quiet times between kernels. On a shared GPU, the gaps between kernels
+// are usually shorter than the time between two readings. Therefore the package uses the driver's buffers of power and
+// utilisation samples.
 //
 // nvml.h defines neither the rate of the samples nor the time over which power is averaged. The
 // package derives both from the samples.
@@ -117,9 +117,9 @@ func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	return quiet
 }
 
-// averaging contains an upper bound for the time over which the driver averages power. The average of a power
-// between 0 and the limit cannot fall by more than the limit within the averaging time, so a steep fall shows
-// that the averaging time is short. The third steepest fall is used, because single samples may be invalid.
+// averaging contains an upper bound for the time over which the driver averages power. The power is between 0 and the
+// power limit, so its average cannot fall by more than the limit within the averaging time. Therefore a steep fall
+// shows that the averaging time is short. The third steepest fall is used, because single samples may be invalid.
 type averaging struct {
 	time  time.Duration
 	falls [3]float64 // W/s, steepest fall first
