@@ -13,8 +13,8 @@ import (
 // read at least at every second tick.
 const MaxLate = 2500 * time.Millisecond
 
-// Latest returns the newer of two readings of a GPU, after adding the samples of the other reading
-// to it. One of the readings may be nil.
+// Latest returns the newer of two readings of a GPU. The result also contains the samples of the older reading. One of
+// the readings may be nil.
 func Latest(old, young *gpu.Reading) *gpu.Reading {
 	if old == nil || young == nil {
 		return cmp.Or(young, old)

@@ -38,8 +38,8 @@ type Config struct {
 	Members []Member // no two members read the same board
 	// Enricher may be nil.
 	Enricher Enricher
-	// Timeout limits the time for which a Read waits for its sources. Each source also uses a shorter timeout of
-	// its own, so this timeout applies only if a source does not keep its own timeout.
+	// Timeout limits the time for which a Read waits for its sources. Each source also has its own, shorter timeout.
+	// Therefore Timeout takes effect only if a source exceeds its own timeout.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
@@ -49,9 +49,9 @@ type Config struct {
 type Member struct {
 	Stage  stage.Name
 	Source Source
-	// Needed reports whether the node has GPUs for the source. Until a source was read successfully, it
-	// is read only while Needed returns true, because otherwise the stage of a vendor without GPUs
-	// would fail. If Needed is nil, the source is always read.
+	// Needed reports whether the node has GPUs for the source. Until the first successful read of a source, the source
+	// is read only while Needed returns true. Otherwise the stage of a vendor without GPUs would fail. If Needed is
+	// nil, the source is always read.
 	Needed func() bool
 }
 
