@@ -28,8 +28,8 @@ var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exp
 const longestLife = time.Second
 
 // TestKilled kills the exporter at random times, even during its start, and checks every later page. No counter may
-// have decreased, restarted or disappeared. The accounts of each GPU must add up to the energy that its board used,
-// counted exactly once.
+// have decreased, restarted or disappeared. The accounts of each GPU must add up to exactly the energy that its board
+// used.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -54,8 +54,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that the test starts and kills repeatedly. It contains the values from all pages that were
-// served.
+// A victim is an exporter that the test starts and kills repeatedly. It contains the last scraped sample of every
+// counter.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
@@ -247,7 +247,6 @@ func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-// The client has its own connections.
 func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
 	p := make(page)
 	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))

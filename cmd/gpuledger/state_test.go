@@ -127,7 +127,7 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Empty lines fill the file.
+	// The exporter pads the file with empty lines.
 	return append(bytes.TrimRight(file, "\n"), '\n')
 }
 

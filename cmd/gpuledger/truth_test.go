@@ -21,7 +21,7 @@ import (
 type span struct{ from, to gpu.Millijoules }
 
 // The energy of every GPU must be exactly the difference between two values that the driver returned: the value when
-// the counting began, and the value at the last settlement.
+// the counting began, and the value when energy was last charged.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
