@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous selects the period before a statement: the previous month for a month, and otherwise the same number of
-// hours.
+// previous selects the period before a statement. If the statement is for a month, the period is the previous month.
+// Otherwise the period is as long as the period of the statement.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {

@@ -126,9 +126,9 @@ func TestErrors(t *testing.T) {
 	run(t, "errors", "--in-warranty", "--books=.").has(2)
 }
 
-// TestErrorsOfWeek checks that the command where counts only errors in the seven days before the last hour. One error
-// is 180 hours older than the last hour, and another is 168 hours older, so where counts one error. The command history
-// counts both.
+// TestErrorsOfWeek checks that the command "where" counts only errors in the seven days before the last hour. One error
+// is 180 hours older than the last hour, and another is 168 hours older, so "where" counts one error. The command
+// "history" counts both errors.
 func TestErrorsOfWeek(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(181, func(n int, h *table.Hour) {
 		count, lifetime := int64(0), int64(1)

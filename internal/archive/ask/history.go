@@ -59,7 +59,7 @@ func (l *listed) replacedBy() any {
 	return boardOf(l.NextBoard)
 }
 
-// lifetimeBefore returns the lifetime number of uncorrectable errors before the period.
+// lifetimeBefore returns the lifetime number of uncorrectable errors that a board had before the period.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {

@@ -89,7 +89,7 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks that a list of assets may add a tag to a board, but no boards.
+// FuzzAssets checks that a list of assets can add a tag to a board, but cannot add a board.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")

@@ -36,7 +36,7 @@ func refusals(all []books.Refusal) []string {
 	})
 }
 
-// atMost returns a notice about each of the first values, and a notice with the number of other values.
+// atMost returns a notice about each of the first values, and a notice with the number of remaining values.
 func atMost[V any](limit int, all []V, others string, notice func(V) string) (notices []string) {
 	for _, v := range all[:min(limit, len(all))] {
 		notices = append(notices, notice(v))
