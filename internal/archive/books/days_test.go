@@ -20,7 +20,8 @@ import (
 )
 
 // TestDays compares statements, boards and places for random periods. A folder of files computes the answers from
-// hours. The database must compute them from daily sums, because the hours of whole days were removed from it.
+// hours. The database must compute the answers from daily sums, because the test has removed the hours of whole days
+// from the database.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour

@@ -86,8 +86,8 @@ func familiesFor(of Query) (pods, units family, found bool) {
 // samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules. This is the case if it includes all boards of a cluster, if
-// there are many boards, and if the rules record its columns.
+// suit reports whether a statement is read from rules. This is the case if the statement includes all boards of a
+// cluster, if there are many boards, and if the rules record the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -124,8 +124,8 @@ const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 // ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet a PromQL condition.
 type ruleSum struct{ rule, by, condition string }
 
-// eachSeries is called for each series of a rule. The returned function is called for each hour. Its value is in
-// thousandths of the rule's unit.
+// eachSeries is called for each series of a rule. The returned function is called for each hour. The argument value is
+// in thousandths of the rule's unit.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
 // hourly reads the value of a rule for every hour. A rule records this value during the next hour.

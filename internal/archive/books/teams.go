@@ -22,7 +22,8 @@ type team struct {
 	hours float64
 }
 
-// The result is the most frequent team of the pods in a workload or, if these pods have no team, of the namespace.
+// The result is the most frequent team of the pods in a workload. If these pods have no team, the result is the most
+// frequent team of the namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""

@@ -60,8 +60,8 @@ func sorted(boards []books.Board) []books.Board {
 var All = len(methods)
 
 // TestOrder checks that answers do not depend on earlier calls. Each of the first n read methods must return the same
-// answer in a new source and after a call of any other method, with the same query or with a query for another period
-// and cluster. hours is the number of hours that the query must find.
+// answer in a new source and after a call of any other method. The earlier call has the same query, or a query for
+// another period and cluster. hours is the number of hours that the query must find.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	other := of
