@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// object simulates a ConfigMap on an API server. It rejects an update with an old resourceVersion with status 409.
+// object simulates a ConfigMap on an API server. If an update has an old resourceVersion, it responds with status 409.
 // Before each of the next updates, another archive adds a checkpoint; others is the number of these updates.
 type object struct {
 	t       *testing.T

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive with daily sums, from which queries about long periods are answered. No entry of a chain covers
-// these sums, so they are compared with the hours.
+// Summing is an archive with daily sums, which queries about long periods read. No entry of a chain covers these sums,
+// so they are compared with the hours.
 type Summing interface {
 	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. It returns false if the
 	// table is empty; queries then read the hours.

@@ -80,7 +80,7 @@ type verification struct {
 	Check
 	source Source
 	report Report
-	// last contains the last entry of each hour, and sums the last entry for the sums of each month.
+	// last contains the last entry of each hour. sums contains the last entry for the sums of each month.
 	last, sums map[int64]table.Entry
 }
 

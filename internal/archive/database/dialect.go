@@ -40,12 +40,12 @@ type Dialect struct {
 	// lock waits until no other transaction holds the lock. If unlock is nil, the database releases the lock at the end
 	// of the transaction.
 	lock, unlock func(ctx context.Context, t *transaction, of lock) error
-	// copyRows inserts many rows. It is nil if insert statements are as fast.
+	// copyRows inserts many rows. It is nil if the dialect has no faster way than insert statements.
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether the database returned an error because of the values of rows.
 	rejects func(err error) bool
-	// rolledBack reports whether the database rolled back a transaction in favour of another one. It is nil if there is
-	// only one writer.
+	// rolledBack reports whether the database rolled back a transaction in favour of another transaction. It is nil if
+	// there is only one writer.
 	rolledBack func(err error) bool
 
 	// addColumns returns statements that add columns to a table. space is the white space before the columns.

@@ -117,8 +117,8 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 // lockTimeout is the maximum time to wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
-// All databases of a server share these locks, and a name has at most 64 characters. The name is therefore a hash that
-// includes the name of the database.
+// All databases of a server share the names of these locks, and a name may have at most 64 characters. The name is
+// therefore a hash of a text that includes the name of the database.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {

@@ -146,7 +146,7 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts limits the attempts to run a transaction that the database rolls back in favour of another one.
+// attempts limits the attempts to run a transaction that the database rolls back in favour of another transaction.
 const attempts = 5
 
 // Other programs that need one of the locks wait for the transaction. Transactions for different days can deadlock; the

@@ -84,7 +84,8 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the primary key of a table contains a row number. Tables with short keys need none.
+// isNumbered reports whether the primary key of a table contains a row number. Tables with short keys need no row
+// number.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }
