@@ -31,8 +31,9 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost adds the events of one hour in small requests. The second half must not write much more than the first
-// half. If each request wrote the whole file again, the second half would write three times as much.
+// TestAppendCost adds the events of one hour in small requests. The second half of the requests must not write much
+// more data than the first half. If each request wrote the whole file again, the second half would write three times as
+// much data as the first half.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -87,7 +88,7 @@ func TestAppendCost(t *testing.T) {
 
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
-// A new process receives all 250,000 events of an hour again. Its peak memory is limited, and no file may change.
+// A new process receives all 250,000 events of an hour again. Its peak memory must be limited, and no file may change.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000
 	if dir := os.Getenv(repeatsIn); dir != "" {

@@ -65,7 +65,8 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 }
 
 // apply makes the changes in order. Two programs that share a bucket may write different rows for an hour at the same
-// time. So apply then checks that no change was overwritten, and the program that finishes last repeats its changes.
+// time. Therefore apply finally checks that no change was overwritten, and the program that finishes last repeats its
+// changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
 		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {

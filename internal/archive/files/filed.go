@@ -32,7 +32,8 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last archived hour of a cluster that begins in [from, until).
+// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. Only hours that begin in [from, until)
+// count.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))

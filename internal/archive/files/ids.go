@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
-// maxIDs limits the ids in memory. Each takes at most 40 bytes.
+// maxIDs limits the ids in memory. Each id takes at most 40 bytes.
 const maxIDs = 1 << 20
 
 // ErrFull means that the ids of an hour do not fit in memory.

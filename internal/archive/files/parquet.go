@@ -18,8 +18,8 @@ var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", tab
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds contains the physical types of columns. They are checked, because the library would read values of another
-// type, in a damaged file, from an invalid address.
+// kinds contains the physical types of columns. They are checked, because a damaged file may contain another type. The
+// library would then read values from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
 // schemaOf builds the schema from a struct, because the library sorts the columns of a group by name.

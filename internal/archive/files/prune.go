@@ -30,7 +30,7 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// daysBefore contains a day once for each table that has a folder for the day.
+// The result contains each day once for each table that has a folder for this day.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {

@@ -30,7 +30,7 @@ type fakeS3 struct {
 	objects map[string]string // content by path, which includes the bucket
 	puts    int
 	written int // number of bytes in all writes
-	// fail returns the HTTP status with which a write fails without a change, or 0 if the write succeeds.
+	// fail returns the HTTP status of a write that fails and changes nothing. It returns 0 if the write succeeds.
 	fail func(put int) int
 	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool

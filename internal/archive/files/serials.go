@@ -37,7 +37,7 @@ func CheckLayout(flag, layout string) error {
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
-// The manifest of such a sink is in the folder _gpuledger, which readers of such folders ignore.
+// The manifest of such a sink is in the folder _gpuledger, which readers of gpuid's layout ignore.
 type Serials struct {
 	storage  storage
 	manifest *Sink
