@@ -2,8 +2,8 @@
 // (docs/history.md). It uses only the standard library, and no clock.
 //
 // Energy and times are differences of counters, as integers in millijoules and milliseconds. The last value of an hour
-// is the opening value of the next hour, so hours add up exactly to days. The charges of a GPU add up exactly to the
-// energy of its board.
+// is the opening value of the next hour, so the energy of hours adds up exactly to the energy of days. The charges of a
+// GPU add up exactly to the energy of its board.
 package fold
 
 import (

@@ -42,7 +42,7 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
-	// The user of a job becomes known late. Job 8 on another node is another job.
+	// The user of a job becomes known late. Job 8 on node b is another job than job 8 on node a.
 	job := []string{"node", "a", "manager", "slurm", "unit", "7", "account", "physics", "uid", "1000"}
 	owners = append(
 		owners,

@@ -28,8 +28,8 @@ func TestProfiled(t *testing.T) {
 		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
-		// An exporter without profiling drops these counters, but keeps the others. The counter grows from 60 s to 80 s
-		// and, after the restart, from 0 s to 20 s.
+		// An exporter without profiling drops these counters, but keeps all other counters. The counter grows from 60 s
+		// to 80 s and, after the restart, from 0 s to 20 s.
 		{"an exporter without profiling in between", func(m float64) float64 {
 			switch {
 			case m <= 80:

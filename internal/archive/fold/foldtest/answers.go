@@ -16,7 +16,7 @@ const (
 // Answers is a store that responds with any given text, which may be invalid.
 type Answers struct {
 	// Choose returns the index of the response to a request. If Choose is nil, queries get the first response, and
-	// requests for lists of series get the second.
+	// requests for lists of series get the second response.
 	Choose func(r *http.Request) int
 
 	mu    sync.Mutex

@@ -82,8 +82,8 @@ type drawnSpan struct {
 	first, end int // in minutes; the end is -1 while the board is in the slot
 }
 
-// DrawPlaces returns a random history. Two clusters exist from the beginning, and a third one is installed later. If
-// gaps is set, the archive lacks some hours.
+// DrawPlaces returns a random history. Two clusters exist from the beginning, and a third cluster is installed later.
+// If gaps is set, the archive lacks some hours.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
