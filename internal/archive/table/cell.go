@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cell is a value in a row, without an allocation. A time is in Int, in milliseconds since the Unix epoch, and 0 if it
+// Cell is a value in a row. It needs no allocation. A time is in Int, in milliseconds since the Unix epoch, and 0 if it
 // is unknown. Known is used only for the type [OptionalInt].
 type Cell struct {
 	Text  string

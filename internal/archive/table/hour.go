@@ -23,8 +23,8 @@ type Hour struct {
 
 	Filed
 	State State
-	// SilentNodes is the number of nodes without samples, even of failed scrapes. ExplainedNodes is the number of these
-	// nodes that were removed, drained or renamed.
+	// SilentNodes is the number of nodes for which the store contains no samples, not even samples of failed scrapes.
+	// ExplainedNodes is the number of these nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
 	// Corrections contains the differences from the stored charges, if the month is closed.
 	Corrections []Charge

@@ -85,7 +85,7 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Only returns the table with only the given columns.
+// Only returns a copy of the table that contains only the given columns.
 func (t Table) Only(names []string) Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
 	return t
