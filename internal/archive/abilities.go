@@ -20,7 +20,8 @@ type corrector interface {
 }
 
 type reader interface {
-	// Nodes returns the nodes with GPUs in the last archived hour of a cluster that begins in [from, until).
+	// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. Only hours that begin in [from,
+	// until) count.
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 

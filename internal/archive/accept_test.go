@@ -91,7 +91,7 @@ func TestRemovedAtTheEnd(t *testing.T) {
 	}
 }
 
-// One command must archive a cluster that was down for more than two days.
+// If a cluster was down for more than two days, a single command must archive its hours.
 func TestLongMaintenance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

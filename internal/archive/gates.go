@@ -39,7 +39,7 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. A cluster without samples for longer counts as gone.
+	// maxLag is the maximum delay of samples. A cluster without samples for a longer time counts as gone.
 	maxLag = 48 * time.Hour
 	// maxSilent is the maximum share of nodes without samples for which there is no explanation.
 	maxSilent = 0.05

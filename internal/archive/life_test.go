@@ -34,7 +34,7 @@ type life struct {
 	minutes  int
 }
 
-// off also returns true if the machine will be off within the number of minutes in soon.
+// off reports whether the machine is off, or will be off within the number of minutes in soon.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {
@@ -186,7 +186,7 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// The error of hours is the error for the last refused hour.
+// The returned error is the error for the last refused hour.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))

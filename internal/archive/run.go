@@ -25,7 +25,7 @@ const (
 )
 
 // Run archives each hour some minutes after its end, and serves metrics, until the context ends. A failure of the store
-// or of a sink delays this, but does not end Run.
+// or of a sink delays the hours, but does not end Run.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	a, err := newArchive(c, log)

@@ -109,7 +109,7 @@ func (a *access) read() error {
 }
 
 // match reports whether the file contains the token, and whether the token is for the cluster. It compares the token
-// with all tokens, so that the time does not reveal which one matches.
+// with all tokens, so that the time does not reveal which token matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int

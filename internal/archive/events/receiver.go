@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime the time to store its events. Together they are shorter
-	// than the sender's timeout.
+	// readTime limits the time to read a request, and fileTime limits the time to store its events. Together they are
+	// shorter than the sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
 	// At shutdown, farewell limits the time to finish the last request, and lastTry limits the time to store the

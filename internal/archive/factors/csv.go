@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// These limits of a file allow more than a year of hourly data for a hundred zones, or a million boards.
+// A file within these limits can contain more than a year of hourly data for a hundred zones, or a million boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000

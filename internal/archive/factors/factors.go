@@ -75,7 +75,7 @@ func (f Factors) Parts(from, until time.Time) []time.Time {
 	return slices.CompactFunc(parts, time.Time.Equal)
 }
 
-// Use is energy and time for which prices or emissions are computed.
+// Use contains energy and time for which costs or emissions are computed.
 type Use struct {
 	Cluster, Model string
 	Hour           time.Time // the hour, or the start of a part (see [Factors.Parts])

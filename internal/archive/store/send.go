@@ -59,7 +59,7 @@ func redirected(at *url.URL, response *http.Response) string {
 	return ""
 }
 
-// advice returns the end of an error text.
+// advice returns the end of the error text for an HTTP status.
 func advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
