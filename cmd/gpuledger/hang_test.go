@@ -105,8 +105,8 @@ func (e *exporter) testPages() {
 	}
 }
 
-// betweenTicks calls do between two ticks of an exporter with --tick=30s. It repeats the call if the next tick may have
-// begun in the meantime.
+// betweenTicks calls the function do between two ticks of an exporter with --tick=30s. It repeats the call if the next
+// tick may have begun in the meantime.
 func (e *exporter) betweenTicks(do func()) {
 	e.t.Helper()
 	eventually(e.t, "requests are served between two ticks", func() bool {

@@ -29,7 +29,7 @@ const settle = 5 * time.Minute
 var ErrIncomplete = errors.New("not all hours were filed")
 
 // Once archives the hours of the range that are not yet archived. If some hours cannot be archived, it archives the
-// others and returns ErrIncomplete.
+// other hours and returns ErrIncomplete.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {

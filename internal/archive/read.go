@@ -109,8 +109,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep stores a sequence for the next request. If all sequences together take too much memory, it drops the others, and
-// their hours are read again.
+// keep stores a sequence for the next request. If all sequences together take too much memory, it drops the other
+// sequences, and their hours are read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {

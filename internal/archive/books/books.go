@@ -19,8 +19,8 @@ type Query struct {
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health. The
-	// query then reads less data.
+	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health.
+	// Such a query reads less data than a query without Places.
 	Places bool
 
 	// Only [Source.Statement] uses By and the fields below it. Charges with the same values in the columns By are added

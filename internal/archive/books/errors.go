@@ -49,7 +49,7 @@ const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 el
 
 // eachUUID is an SQL expression that returns the UUID but matches no index. A database that groups by it reads the
 // table once. If a query grouped by the column uuid, SQLite would use the index of this column and read each row at a
-// random position. This takes several times as long.
+// random position. This takes several times as long as reading the table once.
 const eachUUID = "coalesce(uuid, '')"
 
 // maxValues is the maximum number of values in an SQL list.

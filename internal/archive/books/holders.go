@@ -116,7 +116,7 @@ func (t tracks) ended(h Holder, metric string) bool {
 	return last > 0 && !rises && works // the GPU time of a holder without an allocation is always 0
 }
 
-// rise returns the last value of a counter, and whether the counter rose after the time since. A counter without an
+// rise returns the last value of a counter, and whether the counter rose after the given time. A counter without an
 // earlier sample counts as rising.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]

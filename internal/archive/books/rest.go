@@ -155,7 +155,7 @@ type Ruled interface {
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
-// OverchargedBoard is a board for which rules charged more energy in an hour than it used.
+// OverchargedBoard is a board for which rules charged more energy in an hour than the board used.
 type OverchargedBoard struct {
 	Cluster, UUID, Serial string
 	Hour                  time.Time

@@ -48,8 +48,8 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls add for each series, so that not all series are in memory. It returns an error if the response contains
-// warnings or is marked as partial, because data may be missing.
+// decode calls the function add for each series, so that not all series are in memory. It returns an error if the
+// response contains warnings or is marked as partial, because data may be missing.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
