@@ -73,8 +73,8 @@ func TestBirthAfterLongGap(t *testing.T) {
 	}
 }
 
-// The account of an ended process closes when another process gets the same PID, because both would have the same
-// series.
+// The account of an ended process closes when another process gets the same PID, because both accounts would have the
+// same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)

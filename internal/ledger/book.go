@@ -54,8 +54,8 @@ type book struct {
 	maxPower           gpu.Watts
 	// trail is nil if the ledger keeps no intervals that explain charges.
 	trail *trail
-	// profiles contains the profiles that are not settled yet. profiled contains the end of the newest profile of each
-	// MIG instance. The key for the whole GPU is the empty string.
+	// profiles contains the profiles whose time is not settled yet. profiled contains the end of the newest profile of
+	// each MIG instance. The key for the whole GPU is the empty string.
 	profiles []Profile
 	profiled map[string]time.Duration
 	// alone contains owners and the time in which each was the only owner on the GPU or on an instance.

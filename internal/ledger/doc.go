@@ -6,7 +6,6 @@
 // accounts of a GPU, and its total energy, advance together to the end of the settled interval. The comment on
 // chargePart lists the rules for dividing energy.
 //
-// The package is pure: time and readings are arguments; there is no I/O and no goroutine. The
-// caller (the sampler) observes, settles and saves [Ledger.State], and publishes the state only
-// after it is saved.
+// The package is pure: time and readings are arguments, and it uses neither I/O nor goroutines. The caller (the
+// sampler) observes, settles and saves [Ledger.State], and publishes the state only after it is saved.
 package ledger

@@ -72,8 +72,8 @@ type lossy struct {
 	counter float64 // value of the true counter in J
 	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
 	// disturbed is the time in seconds from the last change of the counter before a reset to the first reading after
-	// it, summed over all resets. A time of more than two seconds without a reading also counts, because the counter
-	// may have restarted in this time.
+	// the reset, summed over all resets. A time of more than two seconds without a reading also counts, because the
+	// counter may have restarted in this time.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }

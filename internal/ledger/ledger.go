@@ -132,8 +132,8 @@ func (a *Activity) usage(busy time.Duration, active bool) usage {
 	return u
 }
 
-// Observe adds one observation of one GPU. Nothing is charged until [Ledger.Settle]. Observations that are not newer
-// than the last one are ignored.
+// Observe adds one observation of one GPU. No energy is charged until [Ledger.Settle] is called. Observations that are
+// not newer than the last one are ignored.
 func (l *Ledger) Observe(o Observation) {
 	b := l.books[o.UUID]
 	if b == nil {

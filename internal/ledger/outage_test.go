@@ -208,7 +208,7 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// During an outage of the kubelet, the charges must be the same as without the outage, but none may be exclusive.
+// During an outage of the kubelet, the charges must be the same as without the outage, but no charge may be exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {

@@ -81,8 +81,8 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter. The difference between two readings may contain
-// the energy of one refresh interval more than the time between them.
+// counterStep is the interval at which the board refreshes its counter. Therefore the difference between two readings
+// may also contain the energy of one refresh interval before the first reading.
 const counterStep = 100 * time.Millisecond
 
 // assumedMaxPower is used if the maximum power of a board is unknown.
@@ -96,8 +96,8 @@ func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	return known && grown >= 0 && grown <= max(most*3/2, most+beyond)
 }
 
-// drawable returns the maximum energy that a board can draw between two readings. It includes the time by which the
-// first value may be older than its mark.
+// drawable returns the maximum energy that a board can draw between two readings. The energy includes the time by which
+// the first value may be older than its mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }

@@ -69,8 +69,8 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// The sum of a pod must not decrease while its containers start and end. It restarts when all containers have been
-// absent for the retention time.
+// The sum of a pod's energy must not decrease while the pod's containers start and end. It restarts when all containers
+// have been absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"

@@ -18,7 +18,7 @@ type share struct {
 	served    time.Duration // part of activity in which MPS servers worked for several owners
 	active    bool
 	processes []processShare
-	// idle is the part of energy that is idle energy.
+	// energy is the energy that is charged to the owner, by method. idle is the idle energy in it.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
 	// holding is the owner's weight if energy is divided by allocation. It is recorded to explain charges.

@@ -45,7 +45,7 @@ type story struct {
 	want  amounts
 }
 
-// After every observation, the book must balance, and no value may have decreased, except because accounts retired.
+// After every observation, the book must balance. A value may have decreased only because accounts retired.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {

@@ -11,7 +11,7 @@ import (
 // Explain limits the settled intervals that are kept for each GPU to explain charges. The saved
 // state does not contain these intervals.
 type Explain struct {
-	// Period is the time for which intervals are kept; 0 keeps none.
+	// Period is the time for which intervals are kept, or 0 if none are kept.
 	Period time.Duration
 	// Bytes is the maximum memory of the intervals of one GPU.
 	Bytes int

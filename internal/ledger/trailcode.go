@@ -119,7 +119,7 @@ func (e *encoder) charge(c *gpu.Charge) {
 	e.int(int64(c.Idle))
 }
 
-// key writes the number of a name, and at its first use also the name.
+// key writes the number of a name. At the first use of the name, it also writes the name.
 func (e *encoder) key(k gpu.AccountKey) {
 	n, known := e.names[k]
 	if known {

@@ -61,8 +61,8 @@ func (p *part) candidates() weighting {
 	return w.inOrder()
 }
 
-// chargeVanished charges the energy of vanished processes to the holders, by the recent work of the short-lived
-// processes of each holder. If there is no such work, it charges by replicas.
+// chargeVanished divides the energy of vanished processes among the holders, in proportion to the recent work of each
+// holder's short-lived processes. If there is no such work, it divides the energy by replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

@@ -90,8 +90,8 @@ func (p *part) byService() (w weighting) {
 // exactly equal parts.
 const divisible = 27720
 
-// users returns the indices of the shares of owners that hold an allocation. Containers that share a claim in a pod
-// hold the GPU together. If the container with the allocation has no process, the other containers of its group are the
+// users returns the indices of the shares whose owners hold the allocation. Containers that share a claim in a pod hold
+// the GPU together. If the container with the allocation has no process, the other containers of its group are the
 // users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int

@@ -46,7 +46,7 @@ type window struct {
 	alive        map[string]bool
 }
 
-// A usage is the use of the GPU by one process in a window.
+// A usage describes the work of one process in a window.
 type usage struct {
 	*gpu.Process
 	// active is set if the process worked. activity is its busy time, and served is the part in which it was an MPS

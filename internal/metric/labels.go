@@ -23,12 +23,12 @@ type Pairs struct {
 	shared map[[2]string]*dto.LabelPair
 }
 
-// New returns a new pair with a valid value.
+// New returns a new pair. If the value is not a valid label value, New makes it valid.
 func (p *Pairs) New(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: p.name(name), Value: new(labelvalue.Valid(value))}
 }
 
-// Shared returns a pair with a valid value that several series may share.
+// Shared returns a pair that several series may share. Like New, it makes the value valid.
 func (p *Pairs) Shared(name, value string) *dto.LabelPair {
 	key := [2]string{name, labelvalue.Valid(value)}
 	if known, ok := p.shared[key]; ok {

@@ -243,9 +243,9 @@ func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float6
 	return &total
 }
 
-// began returns the time at which a counter of a GPU was 0. If a serial number has changed, the counter continues a
-// counter with another label value, and began returns zero. Otherwise the energy of the older counter would be counted
-// twice.
+// began returns the time at which a counter of a GPU was 0. If a serial number has changed, the counter continues an
+// earlier counter that had another label value, and began returns zero. Otherwise the energy of the older counter would
+// be counted twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

@@ -172,7 +172,8 @@ func (r *gpuList) countOpening(report gpu.Report) (n int) {
 }
 
 // If the driver does not report the serial number of the board or the chassis now, remember adds the last known number.
-// A driver that was just loaded may not report it, but it must not disappear, because it is a label of counters.
+// A driver that was just loaded may not report the number, but the number must not disappear, because it is a label of
+// counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial

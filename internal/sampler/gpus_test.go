@@ -132,7 +132,7 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 }
 
 // Renamed is the time at which a serial number is first reported or changes. If the driver stops reporting a serial
-// number, the known one must be kept, even after a restart.
+// number, the last known number must be kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

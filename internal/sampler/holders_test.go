@@ -158,8 +158,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// On a machine without a device allocator, use must never be reported as unallocated, and the energy of an unused GPU
-// must have the reason idle.
+// On a machine without a device allocator, the use of a GPU must never be reported as unallocated. The energy of an
+// unused GPU must have the reason idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -310,7 +310,7 @@ func TestDeadHolder(t *testing.T) {
 }
 
 // A pod appears on a GPU between two requests to the kubelet. If the next list contains its allocation, the pod must be
-// credited with holding the GPU from its first second on it. Its active time must never exceed its held time.
+// credited with holding the GPU from its first second on the GPU. Its active time must never exceed its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)

@@ -104,8 +104,8 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// The ledger accepts an increase of the energy counter by 1.5 times the GPU's maximum power. If the counter covers more
-// than the GPU, it accepts 4.5 times the maximum power.
+// The ledger accepts an increase of the energy counter if it corresponds to at most 1.5 times the GPU's maximum power.
+// If the counter covers more than the GPU, it accepts 4.5 times the maximum power.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope

@@ -50,8 +50,8 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. After a timeout, the next ticks do
-	// not wait, until the file system has responded.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After a timeout, later ticks skip
+	// this wait as long as the file system has not responded.
 	answerTimeout = 2 * time.Second
 	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond

@@ -47,7 +47,7 @@ type world struct {
 	modulePower map[string]gpu.ModulePower
 	partial     bool
 	down        error
-	report      *gpu.Report // report that replaces the report on the GPUs above
+	report      *gpu.Report // if set, Read returns this report
 	private     bool        // set if the exporter has its own PID namespace
 	max         int         // limit on the number of process accounts
 	driver      string      // version of the driver

@@ -33,8 +33,8 @@ type board struct {
 
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad is a copy from the time at
-	// which the driver was last loaded.
+	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad is a copy of health from the
+	// time at which the driver was last loaded.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW

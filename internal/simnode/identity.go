@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// hexID derives 64 hex digits, the format of a container id, from a name.
+// hexID derives 64 hex digits from a name. A container id has this format.
 func hexID(name ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(name, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
-// uuid derives a UUID, the format of a pod's UID, from a name.
+// uuid derives a UUID from a name. The UID of a pod has this format.
 func uuid(name ...string) string {
 	h := hexID(name...)
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:32]

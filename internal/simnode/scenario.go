@@ -132,7 +132,7 @@ type Process struct {
 	Lifetime time.Duration
 }
 
-// Work describes what a process does on a GPU, on which it has a context.
+// Work describes the work of a process on one GPU. The process also has a context on this GPU.
 type Work struct {
 	GPU int // position in the scenario's list of GPUs
 	// Instance is the position of the MIG instance in the GPU's list of instances.

@@ -46,7 +46,7 @@ func openScenario(t *testing.T, sc simnode.Scenario) *simnode.Node {
 	return n
 }
 
-// run steps a node once per tick, until the simulated time since the start equals to.
+// run steps a node once per tick. from and to are simulated times since the start.
 func run(t *testing.T, n *simnode.Node, from, to, tick time.Duration) {
 	t.Helper()
 	for d := from + tick; d <= to; d += tick {

@@ -14,8 +14,8 @@ import (
 // Unit is a job, a container outside pods, a service or a user.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the path of the unit's cgroup in the unified hierarchy, to which the Below of each process is appended.
-	// Alternatively, it contains the lines of a cgroup file, with %s in place of Below.
+	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The path Below of each process is appended to
+	// it. Alternatively, it contains the lines of a cgroup file, with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // devices that the unit holds

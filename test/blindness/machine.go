@@ -76,7 +76,7 @@ func (m *machine) close() error {
 
 func (m *machine) elapsed() time.Duration { return host.Now().Boot - m.started.Boot }
 
-// advance simulates the node until now, at least one step, and writes the driver's state.
+// advance simulates the node until the end of the current step, and writes the driver's state.
 func (m *machine) advance() error {
 	now := host.Now()
 	now.Boot, now.Wall = now.Boot+step, now.Wall.Add(step)

@@ -139,7 +139,7 @@ func (s *Schedule) fits(spell Spell) bool {
 	return true
 }
 
-// has reports whether the schedule contains a job (if job is set) or a pod.
+// has reports whether the schedule contains a job or, if job is unset, a pod.
 func (s *Schedule) has(job bool) bool {
 	for _, o := range s.Owners {
 		if o.Job == job {

@@ -16,8 +16,8 @@ type Cheat struct {
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// Ordinary is set if the trick is a high power. It is the power of the same work without the trick, which then
-	// takes longer.
+	// Ordinary is set if the trick is to work at a high power. It is the power of the same work without the trick. The
+	// work then takes longer.
 	Ordinary float64
 	// Peer returns mallory's work on another GPU of the same model, which she holds alone. It is nil if she does not
 	// work there. PeerWatts is the power of this work.

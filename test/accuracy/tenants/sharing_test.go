@@ -117,8 +117,8 @@ func TestSharedCharges(t *testing.T) {
 	near(t, "AMD partitions", charged(amd(world(0, []int{4, 4}, true, 1, [2]float64{200, 200}))), (35+100.)/(70+100+40), 0.005)
 	near(t, "AMD partitions without sums", charged(amd(world(0, []int{4, 4}, false, 1, [2]float64{200, 200}))), 1./2, 0.001)
 	// At least one of them works 60 % of the time, so the busy part is 0.6 × 70 + 0.5 × 100 + 0.2 × 100 W. Both work in
-	// 10 % of the moments, so only mallory is seen in 40 % and only the victim in 10 %. Mallory gets 9 of 12 parts of
-	// the busy part.
+	// 10 % of the moments, so only mallory is seen in 40 % of the moments, and only the victim is seen in 10 % of the
+	// moments. Mallory gets 9 of 12 parts of the busy part.
 	near(t, "AMD", charged(amd(world(0, nil, false, 0, [2]float64{100, 100}))), (7+112*9/12.)/(70+70), 0.01)
 	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
 }
