@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish publishes the result of a poll. If the call failed or its response was ignored, requested is nil, and the
-// previous list stays valid until it is stale. Pods that ended after the request of that list are then marked as not
-// live. livenessKnown is set if the Pods API reported which pods are alive.
+// publish stores the result of a poll for the sampler. If the call failed or its response was ignored, requested is
+// nil, and the previous list stays valid until it is stale. In this case, publish marks pods that have ended since that
+// list as not live. livenessKnown is set if the Pods API reported which pods are alive.
 func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive map[string]bool, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {
@@ -29,11 +29,12 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 // several containers of a pod refer to a claim, the allocation of the claimed device names the pod but no container.
 //
 // The list is valid for at most three poll intervals after its request. After that, only the UIDs of live pods are
-// known. A host that is configured without a kubelet has no allocations, so the exporter reports no use without an
-// allocation. A missing socket does not prove that there is no kubelet, because the socket may not be mounted.
+// known. If the exporter is configured without a kubelet, there are no allocations, and use without an allocation is
+// not reported. A missing socket does not prove that there is no kubelet, because the socket may not be mounted.
 //
-// When the last known process of a pod has ended, Allocations requests an early poll. Until then, the pod counts as not
-// live, unless the Pods API reported it as alive: a pod without processes may wait for a restart of its container.
+// When the last known process of a pod has ended, Allocations requests an early poll. Until that poll, the pod counts
+// as not live, unless the Pods API reported it as alive. A pod that is alive may have no processes while it waits for a
+// restart of its container.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, alive, of, fresh, requested := m.held, m.alive, m.podProcesses, m.fresh(), m.requested
@@ -62,8 +63,8 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the given pods that have no running process. It returns no UIDs while the exporter
-// cannot see the host's processes.
+// deadPods returns the UIDs of those pods in the map that have no running process. It returns no UIDs while the
+// exporter cannot see the host's processes.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
 	if m.sight.Blind() {

@@ -96,8 +96,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A missing directory of the socket does not prove that there is no kubelet, because the pod of the exporter may lack a
-// mount.
+// TestHostWithoutKubelet checks a node on which the directory of the kubelet's socket is missing. This does not prove
+// that there is no kubelet, because the exporter's pod may lack a mount.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -110,8 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks that a mapper that is configured without Kubernetes does not wait for it, and
-// that no stage is down.
+// TestMachineWithoutKubernetes checks a mapper that is configured without Kubernetes. It must not wait for a kubelet,
+// and no stage may be down.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -203,8 +203,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list has the time of the request and not of the response, because an allocation that
-// was made in between may be missing from the list.
+// TestRequestTime checks that the time of a list is the time of its request and not of the response. An allocation that
+// was made between these times may be missing from the list.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -263,7 +263,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Kubelets before 1.20 do not support version v1 of the API.
+// TestOldKubelet checks the error for a kubelet before 1.20, which does not support version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -272,8 +272,8 @@ func TestOldKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestSilentKubelet checks that only the UIDs of live pods are known when the list is stale, including pods that the
-// list never contained.
+// TestSilentKubelet checks that only the UIDs of live pods are known when the list is stale. This includes the UIDs of
+// pods that the list never contained.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

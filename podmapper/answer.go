@@ -15,18 +15,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// These are the limits for one response of the kubelet. The number of parts is limited too, because a part of a few
-// bytes can need hundreds of bytes in memory. A kubelet with 500 pods and 1,000 devices uses less than a tenth of each
-// limit. A response that exceeds a limit is rejected as a whole, because a pod that is missing from a partial list
-// would count as ended.
+// These are the limits for one response of the kubelet. The number of containers, devices and claims is limited too,
+// because an element with a few bytes in the response can need hundreds of bytes in memory. A kubelet with 500 pods and
+// 1,000 devices uses less than a tenth of each limit. A response that exceeds a limit is rejected as a whole, because a
+// pod that is missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // maximum size of a response in bytes
 	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger objects.
 	maxPod = 2 << 20
-	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. It suffices for 4,000 devices.
+	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. A pod with 4,000 devices does not
+	// exceed it.
 	maxListed = 512 << 10
-	// maxParts is the maximum number of containers, devices and claims in all pods. Each pod counts as podParts
-	// additional parts.
+	// maxParts is the maximum number of parts in a response. Each container, device and claim is a part, and each pod
+	// counts as podParts more parts.
 	maxParts = 50_000
 	podParts = 10
 	// maxDevices is the maximum number of GPUs, partitions and replicas that all pods hold.
@@ -50,7 +51,7 @@ type codec struct {
 	encoding.CodecV2
 	limit uint64 // maximum size of one pod, in bytes
 	visit func(pod []byte) error
-	err   error // error from Unmarshal; gRPC does not wrap it
+	err   error // last error from Unmarshal, which is stored because gRPC does not wrap it
 }
 
 // Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse, in which field 1 contains the pods. If a pod
@@ -65,7 +66,8 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	return c.err
 }
 
-// next reads the next field into the buffer, and returns the buffer for the next call.
+// next reads the next field of the response into the buffer. It returns the buffer, which the caller passes to the next
+// call.
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// oversized returns how often the input of a stage exceeded a limit.
+// oversized returns the number of times that the input of a stage exceeded a limit.
 func (n *node) oversized(name stage.Name) uint64 {
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(name) {
@@ -133,8 +133,8 @@ func TestBigNode(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, c)
 }
 
-// TestOversizedLogs checks that known containers are kept, and no new containers are identified, while the directory
-// has too many links.
+// TestOversizedLogs checks a directory with too many links. The mapper must keep known containers, and must identify no
+// new containers.
 func TestOversizedLogs(t *testing.T) {
 	n := newNode(t)
 	const most = 50

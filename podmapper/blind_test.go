@@ -2,8 +2,8 @@ package podmapper_test
 
 import "testing"
 
-// TestBlind checks a mapper that sees only the exporter's own process for some time. Meanwhile pods must keep their
-// GPUs. The end of a pod must be detected when the mapper sees processes again.
+// TestBlind checks a mapper that sees only the exporter's own process for some time. In this time, pods must keep their
+// GPUs. When the mapper sees other processes again, it must detect that a pod has ended.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestBlind(t *testing.T) {
 }
 
 // TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists it and its logs still exist. The
-// pod must not count as alive without a process, even while the mapper sees no processes at all.
+// pod has no process, so it must not count as alive, even while the mapper sees no processes at all.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

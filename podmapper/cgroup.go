@@ -13,11 +13,11 @@ import (
 // cgroup is the parsed content of /proc/<pid>/cgroup. The zero value means that the process is, or may be, in a pod
 // that cannot be identified.
 type cgroup struct {
-	// podUID may be empty for a process in another container of the exporter's own pod. If the exporter has a private
-	// cgroup namespace, the path of the process does not include the pod.
+	// podUID is the UID of the pod. It may be empty for a process in another container of the exporter's own pod,
+	// because the path of such a process does not include the pod if the exporter has a private cgroup namespace.
 	podUID string
-	// containerID is empty for a process in a pod but outside its containers. A host process that a container engine
-	// started also has a container id.
+	// containerID is empty for a process in a pod but outside the pod's containers. A host process has a container id
+	// if a container engine started it.
 	containerID string
 	// host is set if the process does not belong to a pod.
 	host bool
@@ -35,10 +35,10 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 	return st, unique.Make(c), err
 }
 
-// parseCgroup parses the lines of the file. A line with a pod takes precedence, because the kubelet may use only some
-// cgroup hierarchies. Lines with different containers are an error. If a line cannot be parsed, the result is never a
-// host process, because this line may name a pod. The strings in the result share memory with the file. unique.Make
-// copies them.
+// parseCgroup parses the lines of the file. A line with a pod has precedence over lines without a pod, because the
+// kubelet may use only some cgroup hierarchies. Lines with different containers are an error. If a line cannot be
+// parsed, the process never counts as a host process, because the line may name a pod. The strings in the result share
+// memory with the argument file until unique.Make copies them.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error
@@ -79,8 +79,8 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. Of several pods it returns the pod nearest to the root, because
-// a container can create cgroups with any name below its own cgroup.
+// parsePath finds the pod and the container in a path. If the path contains several pods, it returns the pod nearest to
+// the root, because a container can create cgroups with any name below its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
@@ -93,7 +93,7 @@ func parsePath(segments []string) cgroup {
 		return cgroup{host: id == "", containerID: id}
 	}
 	for i, s := range segments[at:] {
-		slice, rest, _ := strings.Cut(s, ":") // runc creates <slice>:<prefix>:<id> if it does not use the systemd driver but the kubelet does
+		slice, rest, _ := strings.Cut(s, ":") // runc creates the name <slice>:<prefix>:<id> if the kubelet uses the systemd driver but runc does not
 		uid, isPod := podOfSegment(slice, segments[:at+i])
 		switch {
 		case isPod && validUID(uid):
@@ -109,10 +109,10 @@ func parsePath(segments []string) cgroup {
 // dashes of a UID are replaced or escaped.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
-// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. With the systemd driver, its name is
-// kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced by underscores or escaped. With the
-// cgroupfs driver, its name is pod<uid> below kubepods[/<class>]. Elsewhere, a name with "pod" does not belong to a
-// pod.
+// podOfSegment returns the pod's UID if the segment is the cgroup of a pod. It does not check the format of the UID.
+// With the systemd driver, its name is kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced
+// by underscores or escaped. With the cgroupfs driver, its name is pod<uid> below kubepods[/<class>]. Other cgroups
+// whose names contain "pod" are not cgroups of pods.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -128,15 +128,15 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	switch above[len(above)-1] {
 	case "kubepods", "burstable", "besteffort":
 		return uid, true
-	case "..": // cgroup that contains both pods, hidden by the private cgroup namespace
+	case "..": // the common parent of both pods, which the private cgroup namespace hides
 		return uid, validUID(uid)
 	}
 	return "", false
 }
 
-// isRuntimeSegment reports whether a runtime creates the cgroup only for containers of pods: the kubelet's containerd
-// namespace, a scope of containerd or CRI-O if the kubelet creates no cgroups for its pods, or the cgroup of Kata's own
-// processes.
+// isRuntimeSegment reports whether the segment is a cgroup that a runtime creates only for containers of pods. Such a
+// cgroup is the kubelet's containerd namespace, a scope of containerd or CRI-O if the kubelet creates no cgroups for
+// its pods, or the cgroup of Kata's own processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

@@ -162,8 +162,8 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks that a process does not count as part of a pod because of a cgroup that users other than
-// root may have created.
+// TestForgedCgroups checks that a process is not attributed to a pod if a user other than root may have created the
+// process's cgroup.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{
 		"service":                       "/system.slice/x.service",
@@ -219,7 +219,7 @@ func TestForgedCgroups(t *testing.T) {
 	}
 }
 
-// A stored cgroup must not keep the content of its file in memory.
+// TestCgroupForgetsFile checks that a stored cgroup does not keep the content of the cgroup file in memory.
 func TestCgroupForgetsFile(t *testing.T) {
 	const files, size = 100, 64 << 10
 	tree := proc.Tree{Root: t.TempDir()}

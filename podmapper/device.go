@@ -18,8 +18,8 @@ const (
 // GPU-<uuid> and MIG-<uuid>, and MIG-GPU-<uuid>/<GPU instance>/<compute instance> with drivers before R470. With the
 // index strategy, it uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the names of device nodes:
 // nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the kernel: the PCI address of a
-// GPU, and amdgpu_xcp_<n> for a partition. Other ids are parsed as a PCI address if possible, and are otherwise used as
-// the UUID. For an invalid id, the name in the result is empty.
+// GPU, and amdgpu_xcp_<n> for a partition. Any other id is parsed as a PCI address. If this is not possible, the id is
+// used as the UUID. If the id is invalid, the name in the result is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -45,8 +45,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the id of a shared device into the id of the device and the replica number, which is empty if the
-// device is not shared. NVIDIA's plugin appends ::<n> to the id, and Google's plugin appends /vgpu<n>.
+// splitReplica splits the id of a shared device into the id of the device and the replica number. If the device is not
+// shared, the replica number is empty. NVIDIA's plugin appends ::<n> to the id, and Google's plugin appends /vgpu<n>.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -96,9 +96,9 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path of an NVIDIA GPU's device node below /dev.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses the name of a device in sysfs: a PCI address, or amdgpu_xcp_<n> for a partition. The address of a
-// divided GPU means its first partition. For a GPU that is passed through to a virtual machine, the id is the number of
-// an IOMMU group, which is rejected.
+// parseAMD parses the name of a device in sysfs, which is a PCI address, or amdgpu_xcp_<n> for a partition. The address
+// of a divided GPU is the name of its first partition. parseAMD rejects the id of a GPU that is passed through to a
+// virtual machine, which is the number of an IOMMU group.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -143,7 +143,8 @@ func isMIG(name gpu.DeviceName) bool {
 	return name.Partition != nil || strings.HasPrefix(name.UUID, "MIG-")
 }
 
-// maxOpaque is the maximum length of another vendor's device id, in bytes. Names in Kubernetes have the same limit.
+// maxOpaque is the maximum length in bytes of device ids from vendors other than NVIDIA and AMD. Names in Kubernetes
+// have the same limit.
 const maxOpaque = 253
 
 func parseOpaque(id string) (gpu.DeviceName, bool) {

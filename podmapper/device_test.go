@@ -132,7 +132,7 @@ func TestUnknownDeviceID(t *testing.T) {
 	}
 }
 
-// spell formats the name of a device like a device plugin.
+// spell returns the id with which a device plugin would register the device.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {

@@ -11,7 +11,7 @@ import (
 // tick.
 const tickTimeout = 250 * time.Millisecond
 
-// A disk is a lock for reads of the log directories, which is held while the channel contains an element. A read can
+// A disk is a lock for reads of the log directories. The lock is held while the channel contains an element. A read can
 // block permanently and cannot be cancelled, so each read runs in its own goroutine.
 type disk chan struct{}
 

@@ -1,8 +1,9 @@
 // Package podmapper maps processes to containers and containers to their allocated devices.
 //
-// It reads only sources on the node. The cgroup of a process (/proc/<pid>/cgroup) contains the UID of its pod and the id
-// of its container. The kubelet's pod-resources socket lists the ids of the devices that device plugins and DRA drivers
-// allocated to each container. This list contains names but no UIDs. Three sources connect both, in this order:
+// It reads only sources on the node. The cgroup of a process (/proc/<pid>/cgroup) contains the UID of its pod and the
+// id of its container. The kubelet's pod-resources socket lists the ids of the devices that device plugins and DRA
+// drivers allocated to each container. This list contains the names of pods but no UIDs. Three sources contain both
+// names and UIDs. They are used in this order:
 //
 //   - The kubelet's Pods API (Kubernetes 1.37) lists names, UIDs, container ids and phases of
 //     all pods.
@@ -17,5 +18,5 @@
 // remain unmapped. An exclusive allocation does not prove that a process on the GPU belongs to the container with the
 // allocation, because a privileged process can use any GPU.
 //
-// The package never guesses: it names an owner only if the UID is well formed and the sources agree.
+// The package names an owner only if the UID is well formed and the sources agree.
 package podmapper

@@ -111,7 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// The kubelet lists each device with the CDI devices of all earlier devices.
+// TestOwnCDI checks which CDI devices belong to a claimed device, because the kubelet also lists the CDI devices of all
+// earlier devices with it.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

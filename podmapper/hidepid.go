@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// checkHidden returns an error if the /proc tree hides processes of other users from the exporter. A tree hides nothing
-// from a process that may trace other processes.
+// checkHidden returns an error if the /proc tree hides processes of other users from the exporter. If the exporter may
+// trace other processes, no process is hidden from it.
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
@@ -36,8 +36,9 @@ func checkHidden(t proc.Tree, mayTrace bool) error {
 	return fmt.Errorf("%w; run the exporter with the supplementary group %[2]d (systemd: SupplementaryGroups=%[2]d)", err, group)
 }
 
-// hidingOf returns the hidepid option of a mount of /proc and the group that sees all processes. The option is empty if
-// no process is hidden. Of several mounts at the same path, the last mount covers the others.
+// hidingOf returns the hidepid option of the mount at root, and the group that sees all processes. The option is empty
+// if no process is hidden. If there are several mounts at this path, the last mount is used, because it covers the
+// others.
 func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	for line := range strings.Lines(mountinfo) {
 		place, fstype, _ := strings.Cut(line, " - ") // proc_pid_mountinfo(5)

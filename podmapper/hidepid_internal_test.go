@@ -37,7 +37,7 @@ func TestHidingOf(t *testing.T) {
 	}
 }
 
-// The error names the group of the mount options, to which the exporter must belong.
+// TestHidden checks that the error contains the group in the mount options. The exporter must belong to this group.
 func TestHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "self"), 0o755); err != nil {

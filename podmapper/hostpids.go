@@ -15,9 +15,9 @@ import (
 // initialPIDs is the kernel's name of the initial PID namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
-// SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports PIDs in the
-// caller's PID namespace, without processes that are not visible in it. In a container with its own PID namespace, the
-// exporter therefore gets no processes of other containers.
+// SeesHost reports whether the PIDs from the driver are the PIDs in the mapper's /proc. The driver reports only
+// processes that are visible in the caller's PID namespace. Therefore, in a container with its own PID namespace, the
+// exporter gets no processes of other containers.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,8 +37,8 @@ func (m *Mapper) observeHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree contains the host's processes, hides no processes of other users, and
-// shows PIDs of the exporter's own PID namespace.
+// checkHostPIDs returns an error unless the /proc tree meets three conditions. It must contain the host's processes,
+// must not hide processes of other users, and must contain the PIDs of the exporter's own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
@@ -69,7 +69,8 @@ func isOwnNamespace(t proc.Tree) bool {
 
 // initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is the case if the host itself is a
 // container, as with kind. In a pod's PID namespace, process 1 is the container's first process or the pod's pause
-// process. With a private cgroup namespace, the path of a cgroup outside this namespace begins with "/..".
+// process. If the exporter has a private cgroup namespace, the path of a cgroup outside this namespace begins with
+// "/..".
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

@@ -56,8 +56,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// TestSeesHostByNSpid checks a host's /proc in a pod with its own PID namespace. There, the exporter's status file
-// contains two PIDs.
+// TestSeesHostByNSpid checks the host's /proc in a pod with its own PID namespace. In such a pod, the exporter's status
+// file contains two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string
@@ -122,8 +122,8 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, reborn, false))
 }
 
-// TestPodsAPIFailsWithoutProcesses checks that the last response of the Pods API is valid for three polls if the host's
-// PIDs are not visible, unless the logs contain another pod with the same name.
+// TestPodsAPIFailsWithoutProcesses checks the last response of the Pods API while the API fails and the host's PIDs are
+// not visible. The response must remain valid for three polls, unless the logs contain another pod with the same name.
 func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 	garbage := []byte("\xff")
 	n := newNode(t)

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// identities contains the devices of each identified pod, to find the UIDs of the pods in the kubelet's lists, which
-// contain only names. Another pod can get the name of a pod while a process of the old pod still hangs in the driver. A
-// pod keeps its devices until it ends, so other devices under its name belong to another pod.
+// identities contains the devices of each identified pod. It is used to find the UIDs of the pods in the kubelet's
+// lists, which contain only names. Another pod can get the name of a pod while a process of the old pod still hangs in
+// the driver. A pod keeps its devices until it ends. If the list contains other devices for the name, they belong to
+// another pod.
 //
-// A pod without a log link cannot be distinguished from an earlier pod with the same name if that pod had the same
-// devices or was never identified. A static pod can restart with the same UID. If it then has different devices, find
-// no longer returns its UID. With the kubelet's Pods API, there are no such limits.
-type identities map[identity]devices // nil for a pod if another pod now has its name
+// A pod without a log link cannot be distinguished from an earlier pod with the same name if the earlier pod had the
+// same devices or was never identified. A static pod can restart with the same UID. If it then has different devices,
+// find no longer returns its UID. The kubelet's Pods API does not have these limitations.
+type identities map[identity]devices // the value is nil if another pod now has the pod's name
 
 type identity struct {
 	podName
@@ -28,7 +29,8 @@ type candidate struct {
 	logs bool
 }
 
-// add adds a pod with the name, or sets logs if the pod is already a candidate and has logs.
+// add adds a pod to the candidates for a name. If the pod is already a candidate and the argument logs is set, add sets
+// the candidate's field logs.
 func (c candidates) add(name podName, uid string, logs bool) {
 	if i := c.index(name, uid); i >= 0 {
 		c[name][i].logs = c[name][i].logs || logs
@@ -59,8 +61,8 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// hasLostName reports whether another pod now has the name of the pod i, because other devices are listed under the
-// name. A pod never regains a lost name.
+// hasLostName reports whether another pod now has the name of the pod i. This is the case if the kubelet lists other
+// devices for this name. After that, the name never refers to the pod i again.
 func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
@@ -74,8 +76,8 @@ func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID returns the UID of the only live candidate, or without live candidates the UID of the only candidate with
-// logs.
+// podUID returns the UID of the only live candidate. If no candidate is live, it returns the UID of the only candidate
+// with logs.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

@@ -54,7 +54,7 @@ func (n *node) answer(pods ...*podresources.PodResources) {
 }
 
 // TestOtherDevicesAreAnotherPods checks a pod that was deleted by force, while its process hangs in the driver. Another
-// pod gets its name and other devices, which must not be attributed to the old pod.
+// pod gets the same name and other devices. These devices must not be attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -125,8 +125,8 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// Kubelets before 1.34 list both a finished pod and its successor. The owner of each device must be known as soon as
-// the kubelet stops listing the finished pod.
+// TestPodBesideItsSuccessor checks a list with a finished pod and its successor with the same name, as from kubelets
+// before 1.34. The owner of each device must be known as soon as the kubelet stops listing the finished pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -144,8 +144,8 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedDuringTheCall checks that a response about an old pod is not attributed to a new pod that gets its
-// name during the call.
+// TestPodIsReplacedDuringTheCall checks a pod that gets the name of an old pod during a call to the kubelet. The
+// devices in the response belong to the old pod and must not be attributed to the new pod.
 func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)
@@ -162,7 +162,8 @@ func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedWithoutAnAnswer checks that an earlier list is not attributed to a pod that was created later.
+// TestPodIsReplacedWithoutAnAnswer checks that the devices in an earlier list are not attributed to a pod that was
+// created later.
 func TestPodIsReplacedWithoutAnAnswer(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)

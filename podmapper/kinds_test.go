@@ -117,7 +117,8 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	}
 }
 
-// The kubelet lists a claimed device without its own CDI device with the CDI devices of the preceding device.
+// TestClaimedDeviceWithoutCDI checks a claimed device that has no CDI device. The kubelet lists it with the CDI devices
+// of the preceding device.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -135,7 +136,8 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// Two containers of a pod can use a device of a device plugin in turn.
+// TestDeviceOfTwoContainers checks a device that a device plugin allocates to two containers of a pod, one after the
+// other.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -175,7 +177,8 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
 }
 
-// TestWarnsOnceOfIDs checks that only ids in an unknown format are logged, once per resource.
+// TestWarnsOnceOfIDs checks that the mapper logs device ids in an unknown format, and no other ids. It must log one
+// such id per resource.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })

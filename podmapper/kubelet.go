@@ -83,8 +83,8 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 // podsAPI is a client of the kubelet's Pods API (Kubernetes 1.37).
 type podsAPI struct{ socket }
 
-// present reports whether the socket of the API exists. An existing directory proves nothing, because a volume mount
-// creates it.
+// present reports whether the socket of the API exists. It does not suffice that the socket's directory exists, because
+// a volume mount creates this directory.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false
@@ -93,7 +93,8 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list skips a pod whose name or UID is not well formed, because no process can be matched to it.
+// list returns the pods in the API's response. It skips a pod whose name or UID is not well formed, because no process
+// can be attributed to such a pod.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

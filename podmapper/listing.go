@@ -15,9 +15,9 @@ import (
 )
 
 // DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu, nvidia.com/gpu.shared,
-// nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches AMD's partitions, which are named by
-// compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as passed-through GPUs, are
-// not matched, because the numbers in their device ids have other meanings.
+// nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches AMD's partitions, whose resource names
+// contain the compute mode and the memory mode, such as amd.com/cpx_nps4. It does not match other resources of these
+// vendors, such as passed-through GPUs, because the numbers in their device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)
@@ -28,7 +28,7 @@ type devices []device
 
 // device is a GPU, MIG device or replica in the kubelet's list.
 type device struct {
-	container string // empty if several containers of the pod refer to the claim
+	container string // empty if several containers of the pod refer to the device's claim
 	resource  string // empty for a device that was allocated through a claim
 	claim     string // empty for a device that a device plugin allocated
 	id        string // id of the device, without the replica
@@ -38,7 +38,7 @@ type device struct {
 
 func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
-// A listing is the part of a pod-resources response that the mapper uses.
+// A listing contains the parts of a pod-resources response that the mapper uses.
 type listing struct {
 	held map[podName]devices
 	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished pod in addition
@@ -77,7 +77,7 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 	return l
 }
 
-// check returns an error if more devices are listed than any real node has.
+// check returns an error if the list contains more devices than any real node has.
 func (l listing) check() error {
 	n := 0
 	for _, held := range l.held {
@@ -88,7 +88,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether the list contains pods with devices, and the next list contains none of them.
+// allGone reports whether the list contains pods with devices and the next list contains none of these pods.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -157,8 +157,9 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 	return held
 }
 
-// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every container that
-// refers to the claim or to a part of it. The claim for extended resources (KEP-5004) is listed in the same way.
+// mergeClaims merges the entries for each claimed device into one entry. The kubelet lists the whole claim for every
+// container that refers to the claim or to a part of the claim. It lists the claim for extended resources (KEP-5004) in
+// the same way.
 func (held devices) mergeClaims() devices {
 	joined := held[:0]
 	for _, d := range held {
@@ -188,8 +189,8 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices and counts their replicas. A sorted list contains a device before its replicas. A
-// container that holds the device itself holds all its replicas.
+// addHoldings adds a pod's devices to the list and counts their replicas. The devices are sorted, so a device precedes
+// its replicas. A container that holds a device itself also holds all replicas of the device.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -208,8 +209,9 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 	return list
 }
 
-// allocations returns the allocations, sorted like the holdings. The kubelet's list contains neither UIDs nor the state
-// of a pod, and kubelets before 1.34 also list finished pods. Therefore uids and live are arguments.
+// allocations returns the allocations in the order of the holdings. The kubelet's list contains neither UIDs nor the
+// states of pods, and kubelets before 1.34 also list finished pods. Therefore the caller passes the UIDs and the live
+// pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := countHolders(holdings)
@@ -239,8 +241,8 @@ func countHolders(list []holding) map[string]int {
 	return n
 }
 
-// sharing returns how a device is shared. The kubelet does not report whether MPS shares the replicas, or whether a
-// claim has admin access and only monitors the device.
+// sharing returns the way in which a device is shared. It cannot distinguish MPS from time-slicing, and cannot detect a
+// claim with admin access that only monitors the device, because the kubelet does not report this.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:

@@ -21,12 +21,13 @@ const settleTime = 5 * time.Second
 // maxPodProcesses is the maximum number of processes that are stored for each pod to check whether the pod is alive.
 const maxPodProcesses = 8
 
-// podProcesses contains processes by pod UID, oldest first. A pod is alive while one of its processes is alive. If the
-// pod has a pause process, this is the first process and exists as long as the pod.
+// podProcesses contains processes by pod UID, the oldest process first. A pod is alive while at least one of its
+// processes is alive. If the pod has a pause process, this process is the oldest process and exists as long as the pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the live pods, which are the pods in the cgroups of processes, including pause processes. A process
-// with an unchanged start time is not read again. A podScan is not safe for concurrent use.
+// podScan finds the live pods. A pod is live if the cgroup of a process, such as the pause process, belongs to the pod.
+// podScan does not read the cgroup of a known process again if the start time of the process is unchanged. A podScan is
+// not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
 	seen []scanned // processes in the last scan, sorted by PID
@@ -78,7 +79,7 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesse
 	return live, err
 }
 
-// add keeps only the maxPodProcesses oldest processes of a pod.
+// add adds a process to a pod. It keeps only the maxPodProcesses oldest processes of the pod.
 func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -104,7 +105,7 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess treats a process that is exiting as ended, so that it does not keep a pod alive.
+// readProcess reads a process. It treats an exiting process as ended, so that this process does not keep its pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 		return old, nil
 	}
 	st, c, err := readCgroup(s.tree, pid, st)
-	if st.Exiting { // since the first stat
+	if st.Exiting { // the process began to exit after the first stat
 		return scanned{}, proc.ErrGone
 	}
 	if err != nil {

@@ -25,7 +25,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// A scan of thousands of processes could otherwise delay the shutdown of the program.
+// TestScanEndsWithItsContext checks that a scan stops when its context ends. Otherwise a scan of thousands of processes
+// could delay the shutdown of the program.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

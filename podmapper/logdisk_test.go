@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory with a pipe. Opening the pipe blocks like a directory on a disk that does not respond.
-// heal replaces the pipe with an empty directory.
+// hangs replaces a directory with a pipe. Opening the pipe blocks, like opening a directory on a disk that does not
+// respond. The returned function heal replaces the pipe with an empty directory.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
@@ -87,7 +87,7 @@ func TestLogsHang(t *testing.T) {
 	}
 }
 
-// TestUnknownContainerOnADiskThatHangs checks that a tick reads the links with a timeout.
+// TestUnknownContainerOnADiskThatHangs checks that a tick waits for the log links only until a timeout.
 func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	n := newNode(t)
 	heal := n.hangs("containers")
@@ -140,8 +140,8 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	}
 }
 
-// TestLogsFailForLong checks that the allocations and containers of a live pod stay known, and that ended pods are
-// dropped.
+// TestLogsFailForLong checks the mapper while the log directories cannot be read for several minutes. The allocations
+// and containers of a live pod must stay known, and ended pods must be dropped.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -35,8 +35,8 @@ func (l logLink) key() string {
 //
 //	<pod>_<namespace>_<container>-<id>.log → /var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log
 //
-// The names and the UID are read from the target, because names in the target are never truncated. The
-// target need not exist. The id is read from the name of the link. This name must match the target.
+// The function reads the names and the UID from the target, because the kubelet never truncates them there. The target
+// need not exist. The function reads the id from the name of the link, which must match the target.
 func parseLogLink(name, target string) (logLink, bool) {
 	c, ok := parseLogPath(target)
 	if !ok {
@@ -58,7 +58,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	return logLink{Owner: c}, !hasID && strings.HasPrefix(want, stem)
 }
 
-// parseLogPath uses only the last three elements of the path.
+// parseLogPath parses the target of a log link. It uses only the last three elements of the path.
 func parseLogPath(target string) (gpu.Owner, bool) {
 	dir, file := path.Split(target)
 	n, isLog := strings.CutSuffix(file, ".log")

@@ -58,15 +58,15 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is locked during a poll, so that the mapper makes at most one call at a time. It guards the fields up to
-	// pods.
+	// refresh is locked during a poll, so that the mapper makes at most one call at a time. It guards the following
+	// fields, up to the field pods.
 	refresh     sync.Mutex
 	skippedLast bool // set if the last response of the kubelet was ignored
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses    // pod processes found in the last scan in which processes were visible
-	ended       map[string]bool // UIDs of listed pods that have no process left
+	found       podProcesses    // processes of pods in the last scan for which the host's processes were visible
+	ended       map[string]bool // UIDs of listed pods that had processes but have none now
 	identities  identities
 	listed      listing            // last accepted response of the pod-resources API
 	warned      map[string]bool    // resources for which an id in an unknown format was already logged
@@ -113,8 +113,8 @@ func New(cfg Config) *Mapper {
 	}
 }
 
-// Run polls immediately, then at every poll interval, and earlier when a process of a new container appears. When ctx
-// ends, Run returns nil.
+// Run polls immediately and then at every poll interval. It also polls when a process of a new container appears. When
+// ctx ends, Run returns nil.
 func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Poll)
 	defer tick.Stop()
@@ -140,8 +140,8 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 // Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh polls all sources once, and joins their errors. It reads the links before it requests the kubelet's list. The
-// pod of a link then already existed, so its name in the list refers to this pod or a later pod, but never to an
+// Refresh polls all sources once, and joins their errors. It reads the log links before it requests the kubelet's list.
+// Each pod with a link then already exists at the time of the list, so the pod's name in the list cannot refer to an
 // earlier pod. Refresh reads the Pods API after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
@@ -186,8 +186,8 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
-// endedBy returns the UIDs of the listed pods that had processes earlier but have none in found, the result of the last
-// scan.
+// endedBy returns the UIDs of the listed pods that had processes earlier but have no process in found. The argument
+// found is the result of the last scan.
 func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	ended := make(map[string]bool)
 	for _, uid := range m.uids {
@@ -198,8 +198,8 @@ func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	return ended
 }
 
-// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods API, because this API may
-// not respond at a later poll.
+// identify finds the UIDs of the pods in the kubelet's list. If the Pods API reports the UIDs, identify also stores
+// them for later polls, because the API may not respond then.
 func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
@@ -222,8 +222,8 @@ func (m *Mapper) recentPods() *pods {
 }
 
 // withLogs returns the UIDs of the pods that have logs. If the exporter cannot see the processes of pods, a pod with
-// logs counts as alive while the kubelet lists it. Kubelets before 1.34 also list finished pods, which then also count
-// as alive.
+// logs counts as alive while the kubelet lists it. Kubelets before 1.34 also list finished pods, so finished pods with
+// logs count as alive too.
 func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
@@ -236,7 +236,7 @@ func withLogs(known candidates) map[string]bool {
 	return live
 }
 
-// The caller of markPolled holds m.refresh.
+// markPolled records that the first poll has ended. The caller holds m.refresh.
 func (m *Mapper) markPolled() {
 	select {
 	case <-m.polled:
@@ -289,9 +289,9 @@ func (m *Mapper) warnOfIDs() {
 	}
 }
 
-// mayHaveRestarted reports whether a response must be ignored because it lists none of the pods that held GPUs before.
-// For less than a second after its start, a kubelet lists no pods, or only its static pods. The mapper requests the
-// next response soon and always accepts it.
+// mayHaveRestarted reports whether a response must be ignored because it contains none of the pods that held GPUs
+// before. The kubelet may have just started: in its first second, a kubelet lists no pods, or only its static pods. The
+// mapper soon requests another response and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {

@@ -18,12 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was last listed or looked up. It must be
-// longer than the processes of a container can run after the kubelet has removed its link, and longer than a response
-// of the kubelet is valid.
+// keepNames is the time for which a container is stored after its link was last listed or looked up. In this time, the
+// processes of a container whose link the kubelet has removed must end, and the last response of the kubelet must
+// become stale.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is the number of digits that identify a container. Container engines also display 12 digits of an id.
+// minIDDigits is the number of digits of a container's id that suffice to identify the container. Container engines
+// also display 12 digits.
 const minIDDigits = 12
 
 // names is an index of containers from the kubelet's log links, log directories and Pods API. It is safe for concurrent
@@ -73,8 +74,9 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops old containers, except containers of live pods that the last successful listing contained. The UIDs of
-// allocations come from these containers, even while the directories cannot be read.
+// forget drops containers that were not used for keepNames. It keeps a container of a live pod if the last successful
+// listing contained the container, because the UIDs in allocations come from such containers even while the directories
+// cannot be read.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,18 +86,19 @@ func (n *names) forget(live map[string]bool) {
 	})
 }
 
-// maxNames is the maximum number of remembered containers, a few times the limit for one listing.
+// maxNames is the number of stored containers above which old containers are dropped. It is a few times as large as the
+// limit for one listing.
 const maxNames = 50_000
 
-// enforceLimit drops the containers that were last used before the given time if there are more than maxNames. The
-// caller holds n.mu.
+// If there are more than maxNames containers, enforceLimit drops the containers that were last used before the given
+// time. The caller holds n.mu.
 func (n *names) enforceLimit(since time.Duration) {
 	if len(n.links) > maxNames {
 		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
 	}
 }
 
-// The caller of remember holds n.mu.
+// remember stores a link. The caller holds n.mu.
 func (n *names) remember(l logLink) *link {
 	key := l.key()
 	known := n.links[key]
@@ -109,7 +112,8 @@ func (n *names) remember(l logLink) *link {
 // current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs returns false on a host without Kubernetes, for which no log directories are configured.
+// hasLogs reports whether log directories are configured. On a host without Kubernetes, no log directories are
+// configured.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
 func (n *names) refresh(ctx context.Context) error {
@@ -130,8 +134,8 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
-// learn stores the containers with known ids from the Pods API, and the containers that are the only container of their
-// pod. requested is the time of the request.
+// learn stores the containers with known ids from a response of the Pods API. It also stores the containers that are
+// the only container in their pod. requested is the time at which the response was requested.
 func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +147,7 @@ func (n *names) learn(containers []logLink, single map[string]gpu.Owner, request
 	n.single, n.singleAsked = single, requested
 }
 
-// learnSingle stores the only container of each pod that has one container.
+// learnSingle stores, by pod name, the container of each pod that has only one container.
 func (n *names) learnSingle(containers map[podName]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -153,7 +157,7 @@ func (n *names) learnSingle(containers map[podName]string) {
 // lookup returns the container with the given id. If podUID is not empty, the container must belong to this pod. For an
 // unknown container, lookup reads the directory again, because the container may have just started. In a sandbox
 // (gVisor), the id in the cgroup of a process is not the id of a container. Such a process is attributed to the only
-// container of its pod, if the pod has had no other container since the process was first seen.
+// container in its pod, if the pod has had no other container since the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
@@ -169,8 +173,8 @@ func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) 
 }
 
 // singleContainer returns the only container of a pod. It uses a response of the Pods API only if the response is newer
-// than the first observation of the process. The process may belong to an ephemeral container that an older response
-// does not contain.
+// than the first observation of the process. Otherwise the process may belong to an ephemeral container that the
+// response does not contain.
 func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
 	n.mu.Lock()
 	c, ok := n.single[podUID]
@@ -214,7 +218,7 @@ func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) 
 	return l.Owner, true
 }
 
-// The caller of find holds n.mu.
+// find returns a container by its id. The caller holds n.mu.
 func (n *names) find(podUID, id string) *link {
 	l, known := n.links[id]
 	switch {
@@ -226,8 +230,8 @@ func (n *names) find(podUID, id string) *link {
 	return l
 }
 
-// findTruncated finds a container by the truncated id of its link, if enough digits are left. They are required even if
-// the pod has only one link, because the links of its other containers may not exist yet.
+// findTruncated finds a container whose link contains a truncated id. The id must have at least minIDDigits digits,
+// even if the pod has only one link, because the links of other containers of the pod may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {
@@ -280,7 +284,8 @@ func (n *names) load() error {
 	return errors.Join(linksErr, logsErr)
 }
 
-// readLinks skips a link whose target has an unknown format, or that is removed while the directory is read.
+// readLinks reads the log links. It skips a link if the target has an unknown format, or if the link is removed while
+// the directory is read.
 func (n *names) readLinks() ([]logLink, error) {
 	entries, err := readNames(n.dir, n.limit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -299,7 +304,8 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink does not read a link whose name ends with a known id, because the data of a container id never changes.
+// readLink reads a log link. If the name of the link ends with a known container id, readLink does not read the target,
+// because the pod and the name of a container never change.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestUnknownContainersAreLimited checks that the directory is read again for an unknown container, but not too often.
+// TestUnknownContainersAreLimited checks that the mapper reads the directory again for an unknown container, and that
+// it limits the rate of these reads.
 func TestUnknownContainersAreLimited(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -42,8 +43,9 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink checks truncated links, in which the container id is incomplete or missing. Twelve digits must suffice.
-// Even if no other link exists, the pod may have other containers.
+// TestCutLink checks truncated links, in which the container id is incomplete or missing. Twelve digits of the id must
+// suffice. With fewer digits, the container must stay unknown even if no other link exists, because the pod may have
+// other containers.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -154,7 +156,7 @@ func TestPodIsKept(t *testing.T) {
 		n.pass(time.Minute)
 		n.start(10, 5, "python3", cgroupPath(trainer, id))
 		n.process(10)
-		n.exit(10) // this process would keep the names of the pod
+		n.exit(10) // while this process runs, the names of the pod stay known
 		n.poll()
 	}
 	n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -28,8 +28,8 @@ import (
 
 const bootTime = 1_700_000_000
 
-// A node is a machine made of files: a /proc tree, a directory of log links, and the kubelet's socket. Its mapper has a
-// test clock.
+// A node simulates a machine with files: a /proc tree, a directory of log links, and the kubelet's socket. The node's
+// mapper uses a test clock.
 type node struct {
 	t      testing.TB
 	dir    string
@@ -87,7 +87,7 @@ func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// write replaces a file atomically, like the kernel in /proc.
+// write replaces a file atomically, because files in /proc also change atomically.
 func (n *node) write(name, content string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -100,7 +100,7 @@ func (n *node) remove(name string) {
 	check(n.t, os.RemoveAll(n.path(name)))
 }
 
-// start creates a process in a cgroup of version 2.
+// start creates a process in a cgroup (cgroup v2).
 func (n *node) start(pid uint32, ticks uint64, name, cgroup string) gpu.ProcessID {
 	n.t.Helper()
 	n.write(fmt.Sprintf("proc/%d/stat", pid), statLine(pid, ticks, name, 0))
@@ -161,7 +161,7 @@ type kubelet struct {
 	stop func()
 }
 
-// The kubelet runs until it is stopped or the test ends.
+// serve starts a kubelet that responds with the function answer. The kubelet runs until it is stopped or the test ends.
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
@@ -169,7 +169,7 @@ func (n *node) serve(answer func(context.Context) (*podresources.ListPodResource
 	return k
 }
 
-// The server runs until it is stopped or the test ends.
+// serveAt starts a gRPC server. The server runs until it is stopped or the test ends.
 func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
 	server := grpc.NewServer()
@@ -187,7 +187,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// The socket's file remains when the listener is closed, as with the kubelet.
+// listen listens on a socket. Like the kubelet's socket file, the socket file remains when the listener is closed.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -210,7 +210,7 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// hangTimeout is long enough for a busy machine.
+// hangTimeout is the time after which a test fails because a call hangs. It is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
 func (k *kubelet) wait(t testing.TB) {

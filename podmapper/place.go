@@ -7,11 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// begin returns the index of the first segment that the kubelet or its runtime creates, or -1. Above it, only cgroups
-// are accepted that uid 0 must have created: levels above the exporter's cgroup namespace, systemd slices except user
-// slices, the root cgroup of the kubelet, and one container of a container engine, because a node of kind is such a
-// container. A system service, an LXC container or a virtual machine may give its cgroup to another user, who can then
-// create cgroups with the name of a pod's cgroup.
+// begin returns the index of the first segment that the kubelet or its runtime creates, or -1. It accepts this segment
+// only if uid 0 must have created all cgroups above it. These cgroups can be levels above the exporter's cgroup
+// namespace, systemd slices except user slices, the root cgroup of the kubelet, and one container of a container
+// engine, because a node of kind is such a container. Cgroups of system services, LXC containers and virtual machines
+// are not accepted. Their owner may be another user, who can then create cgroups with the name of a pod's cgroup.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -46,8 +46,8 @@ func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a segment can be inside the parent. The name of a slice inside another slice begins with
-// the name of the other slice.
+// isNestedIn reports whether a segment can be directly inside the parent. The name of a slice inside another slice
+// begins with the name of the outer slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -61,7 +61,7 @@ func isNestedIn(segment, parent string) bool {
 // service.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
-// isParent reports whether only uid 0 can create cgroups in the segment.
+// isParent reports whether only uid 0 can create cgroups inside the segment.
 func isParent(segment string, above []string) bool {
 	switch {
 	case segment == "..":
@@ -102,8 +102,8 @@ func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }
 
-// isBeside reports whether the segment is another container of the exporter's pod, as seen from a private cgroup
-// namespace.
+// isBeside reports whether the segment is another container of the exporter's pod. It uses the form that the path has
+// if the exporter has a private cgroup namespace.
 func isBeside(segment string, above []string) bool {
 	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
 }

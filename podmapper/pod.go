@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// pod contains the used fields of a Pod (k8s.io/api/core/v1) in the kubelet's Pods API. The functions below contain the
-// field numbers. The program does not import k8s.io/api, which would make it 40 % larger and need fifteen more modules.
+// pod contains those fields of a Pod (k8s.io/api/core/v1) in the kubelet's Pods API that the mapper uses. The functions
+// below contain the field numbers. The program does not import k8s.io/api, because this would make the program 40 %
+// larger and require fifteen more modules.
 type pod struct {
 	podName
 	uid     string // for a static pod, 32 hex digits, as in the name of the pod's cgroup
@@ -21,9 +22,9 @@ type pod struct {
 	// containers contains the names of all containers, including init and ephemeral containers.
 	containers []string
 	statuses   []containerStatus
-	// extended contains the resources that the claim for extended resources represents.
+	// extended contains the extended resources that the pod's claim for extended resources represents.
 	extended []extendedResource
-	claim    string           // name of the claim for the extended resources
+	claim    string           // name of the pod's claim for extended resources
 	groups   []string         // names of the groups of pods with which the pod shares GPUs
 	vgpus    []gpu.DeviceName // GPUs that HAMi's scheduler chose
 }
@@ -36,8 +37,8 @@ type containerStatus struct {
 // extendedResource is an extended resource that DRA serves (KEP-5004).
 type extendedResource struct{ container, resource string }
 
-// alive reports whether the pod holds its devices, from its admission until it ends. A deleted pod holds its devices
-// until its containers have ended.
+// alive reports whether the pod holds its devices. A pod holds its devices from its admission until it ends. After its
+// deletion, it still holds its devices until its containers have ended.
 func (p *pod) alive() bool {
 	running := func(s containerStatus) bool { return !s.terminated }
 	switch {
@@ -53,8 +54,8 @@ func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the extended resource that the claim represents for a container, or for any container if container
-// is empty. It returns "" if there is no such resource, or more than one.
+// resourceOf returns the extended resource that the claim represents for a container. If container is empty, it
+// considers all containers. It returns "" unless there is exactly one such resource.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
@@ -87,8 +88,8 @@ func parsePod(data []byte) (p pod, err error) {
 	return p, nil
 }
 
-// wellFormed reports whether processes can be matched to the pod. The UID in the manifest of a static pod may be any
-// text.
+// wellFormed reports whether the UID and the names of the pod are valid. Processes cannot be attributed to other pods,
+// such as a static pod whose manifest contains an arbitrary UID.
 func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// recorded reads a Pod that was marshalled with k8s.io/api v0.37.2.
+// recorded returns a Pod from a file. The Pod was marshalled with k8s.io/api v0.37.2.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "pods", name))

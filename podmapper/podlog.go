@@ -13,14 +13,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>. They exist even if
-// the runtime writes no log files and there are no links, but contain no container ids. A podLogs is immutable.
+// podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>. These directories
+// exist even if the runtime writes no log files and there are no log links. Their names contain no container ids. A
+// podLogs is immutable.
 type podLogs struct {
 	root string
 	pods map[string]podName // pod names by UID
 }
 
-// A missing root is not an error in readPodLogs, because the log links may suffice.
+// readPodLogs reads the names of the log directories. It returns no error if the root is missing, because the log links
+// may suffice.
 func readPodLogs(root string, limit int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
@@ -38,9 +40,9 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the only container with a log directory, if the kubelet's list contains no other container of the pod
-// either. The kubelet creates a container's directory before it creates the container, so each running container has a
-// directory. The directory of an init container remains after its end.
+// single returns the only container of a pod that has a log directory. The kubelet's list must contain no other
+// container of the pod. The kubelet creates a container's directory before it creates the container, so each running
+// container has a directory. The directory of an init container remains after its end.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {
@@ -66,8 +68,8 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 // maxLogs is the maximum number of entries in a log directory. A node with 500 pods has a few thousand links.
 const maxLogs = 20_000
 
-// readNames lists a directory, unsorted. More than limit entries are an error, because entries that are missing from a
-// partial list would count as removed.
+// readNames returns the names in a directory, unsorted. It returns an error if there are more than limit names, because
+// names that are missing from a partial list would count as removed.
 func readNames(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -26,8 +26,9 @@ func newPods(list []pod, requested time.Duration) *pods {
 	return ps
 }
 
-// uids returns the UIDs of the listed pods. The list was requested between two responses of the Pods API: before and
-// ps. If before contains another pod with the same name, the name is omitted, because the list may refer to either pod.
+// uids returns the UIDs of the listed pods. The kubelet's list was requested between two responses of the Pods API. The
+// argument before is the earlier response, and ps is the later response. If before contains another pod with the same
+// name than ps, uids omits the name, because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
@@ -41,7 +42,8 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 }
 
 // named returns the only live pod with the given name. A response may contain both an ended pod and its successor. If
-// the number of live pods is not one, named returns the only pod with the name, or nil.
+// there is not exactly one live pod with the name, named returns the only pod with the name. If there are several pods
+// with the name or none, it returns nil.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
@@ -59,7 +61,8 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// mayHaveHeld reports whether a name belongs to the given pod or to no pod in this response.
+// mayHaveHeld reports whether the name may have referred to the pod with the given UID at the time of this response. It
+// returns true if the response contains this pod, or no pod, with the name.
 func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
@@ -76,8 +79,8 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive adds to live the pods that this response reports as alive, and removes the pods that it reports as ended.
-// live was derived from logs.
+// correctLive corrects live, which was derived from logs. It adds the pods that this response reports as alive, and
+// removes the pods that this response reports as ended.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
@@ -119,8 +122,8 @@ func (ps *pods) containers() []logLink {
 	return list
 }
 
-// single returns the only container of each pod, by pod UID. Pods with several containers of any kind, or with a
-// container that was not started, are omitted.
+// single returns the only container of each pod, by pod UID. It omits pods with several containers of any kind, and
+// pods with a container that was not started.
 func (ps *pods) single() map[string]gpu.Owner {
 	single := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
@@ -131,7 +134,7 @@ func (ps *pods) single() map[string]gpu.Owner {
 	return single
 }
 
-// listPods returns nil if the API does not exist or the call failed.
+// listPods requests the pods from the Pods API. It returns nil if the API does not exist or the call failed.
 func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	if !m.podsAPI.present() {
 		return nil, nil

@@ -90,8 +90,9 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks that a process with an unknown container id is attributed to the only container in a
-// response of the Pods API. A response from before the first observation of the process may lack a debug container.
+// TestOnlyContainer checks that a process with an unknown container id is attributed to the only container of its pod
+// in a response of the Pods API. The response must be newer than the first observation of the process, because an older
+// response may lack a debug container.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -147,7 +148,7 @@ func TestPodsAPILiveness(t *testing.T) {
 }
 
 // TestPodsAPIAndARecreatedPod replaces a pod by another pod with the same name between two responses of the Pods API.
-// The kubelet's list between them may be about either pod.
+// The kubelet's list, which is requested between these responses, may contain either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -178,7 +179,8 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// While the Pods API does not respond, the mapper must use the other sources and the previous response.
+// TestPodsAPIFails checks that the mapper uses the other sources and the previous response while the Pods API does not
+// respond.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -207,14 +209,15 @@ func TestPodsAPIFails(t *testing.T) {
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuA, trainer, true))
 
-			n.answer(holder(trainer, "", gpuB)) // devices of another pod, according to the stored devices
+			n.answer(holder(trainer, "", gpuB)) // these devices belong to another pod, because they differ from the stored devices
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuB, withoutUID, false))
 		})
 	}
 }
 
-// An example of a malformed pod is a static pod whose manifest contains an arbitrary UID.
+// TestPodsAPIWithOddPods checks that malformed pods are ignored. An example is a static pod whose manifest contains an
+// arbitrary UID.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -226,7 +229,8 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// A mount may create the socket's directory, even if the kubelet has no Pods API.
+// TestNoPodsAPI checks a kubelet without the Pods API. The directory of the socket may exist nevertheless, because a
+// mount may have created it.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -279,7 +283,8 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// If the runtime writes no log files, a pod's UID and its only container must be read from the log directories.
+// TestPodLogs checks that the mapper reads a pod's UID and its only container from the log directories if the runtime
+// writes no log files.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -319,8 +324,8 @@ func TestPodLogs(t *testing.T) {
 	}
 }
 
-// TestPodLogsWithoutLinks checks that a missing directory of links is an error, but does not affect the log
-// directories.
+// TestPodLogsWithoutLinks checks a node without the directory of log links. The mapper must report an error, but must
+// still read the log directories.
 func TestPodLogsWithoutLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""

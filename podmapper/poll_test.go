@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestPodEndsBetweenPolls checks that an ended pod is not live even before the next poll.
+// TestPodEndsBetweenPolls checks that a pod counts as not live immediately after its end, before the next poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -99,7 +99,8 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// The test replaces the cgroup file of an unchanged process with an unreadable file.
+// TestUnchangedProcessIsNotReadAgain checks that the mapper does not read the cgroup of an unchanged process again. It
+// replaces the cgroup file with an unreadable file.
 func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -120,7 +121,8 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// The runtime starts the first process of a container outside the container, and then moves it into the container.
+// TestProcessThatMovesIntoItsContainer checks the first process of a container. The runtime starts this process outside
+// the container, and then moves it into the container.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -152,7 +154,8 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// In a private cgroup namespace, the cgroup of a kernel thread has no name, which must cause no error.
+// TestKernelThreadsAreInNoPod checks that kernel threads cause no error. In a private cgroup namespace, the cgroup of a
+// kernel thread has no name.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

@@ -203,8 +203,9 @@ func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// readSlowly requests a process and returns when the mapper has read stat and opened cgroup, which is a pipe to which
-// the test writes later. The channel receives the process, or nil if it does not exist.
+// readSlowly requests a process from the mapper. The cgroup file of the process is a pipe, to which the test writes
+// later. readSlowly returns when the mapper has read the file stat and has opened this pipe. The channel receives the
+// process, or nil if the process does not exist.
 func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
@@ -222,8 +223,8 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks that a process whose cgroup cannot be read is unmapped, reported, and read again later,
-// without effect on other processes.
+// TestUnreadableCgroup checks a process whose cgroup cannot be read. The process must be unmapped, the stage must
+// report an error, and the process must be read again later. Other processes must not be affected.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -250,7 +251,7 @@ func TestUnreadableCgroup(t *testing.T) {
 }
 
 // TestExitsDuringScan checks a process that begins to exit after the scan has read its stat file. With cgroup v1, the
-// cgroup of such a process is unknown, which must not be an error.
+// cgroup of such a process is unknown. The scan must return no error.
 func TestExitsDuringScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -299,7 +300,8 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks a process whose owner becomes known late, even after the process has ended.
+// TestPendingOwner checks a process whose owner becomes known only after some time, or only after the process has
+// ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

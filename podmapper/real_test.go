@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of each version, which have the names that the kubelet and the
-// runtimes use.
+// TestRealCgroups starts real processes in real cgroups of each cgroup version. The cgroups have the names that the
+// kubelet and the runtimes use.
 func TestRealCgroups(t *testing.T) {
 	// The names are unique, because the test reads all processes of the machine, and may run several times at once.
 	trainer := trainer

@@ -12,12 +12,12 @@ import (
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
-	// groupLabel is a label with the same value on the reservation of a GPU and on the pods that share the GPU. It is
-	// runai-gpu-group, or runai-gpu-group/<group> for a pod in several groups.
+	// groupLabel is the key of a label that has the same value on the pod that reserves a GPU and on the pods that
+	// share this GPU. For a pod in several groups, the key is runai-gpu-group/<group>.
 	groupLabel = "runai-gpu-group"
-	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as <UUID>,<type>,<memory>,<cores>. Devices
-	// of a container are separated by colons, and containers by semicolons. With HAMi, the ids in the kubelet's list
-	// may differ from the devices in use.
+	// vgpuAnnotation is the key of an annotation with the devices that HAMi's scheduler chose. Each device has the form
+	// <UUID>,<type>,<memory>,<cores>. Colons separate the devices of a container, and semicolons separate containers.
+	// With HAMi, the ids in the kubelet's list may differ from the devices in use.
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
@@ -39,7 +39,7 @@ func (p *pod) addAnnotation(name, value string) {
 	}
 }
 
-// sole returns the only container of the pod, or the pod if it has several containers.
+// sole returns the only container of the pod. If the pod has several containers, it returns the pod itself.
 func (p *pod) sole() gpu.Owner {
 	if len(p.containers) == 1 && validName(p.containers[0]) {
 		return p.container(p.containers[0])
@@ -54,7 +54,8 @@ type reservations struct {
 	live       map[string]bool // UIDs of the live pods
 }
 
-// sharers returns the live pods in the same group that are not reservations themselves.
+// sharers returns the live pods in the groups of the pod with the given UID. It omits pods that are reservations
+// themselves.
 func (r reservations) sharers(uid string) (list []*pod) {
 	if r.pods == nil || r.pods.byUID[uid] == nil {
 		return nil
@@ -78,9 +79,9 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 }
 
 // toUsers replaces each allocation to a reservation by allocations to the pods that share the GPU. If these pods are
-// unknown, the allocation is kept and marked as reserved. The argument ps is the last response of the Pods API. If the
-// format of a device id is unknown and the pod has HAMi's annotation in ps, the devices in the annotation are used
-// instead.
+// unknown, toUsers keeps the allocation and marks it as reserved. The argument ps is the last response of the Pods API.
+// If the format of a device id is unknown and the pod has HAMi's annotation in ps, toUsers uses the devices in the
+// annotation instead of the id.
 func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string

@@ -19,7 +19,7 @@ func labelled(c gpu.Owner, field int, name, value string) []byte {
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID, field, entry), 2, message(2, message(1, c.Part)), 3, message(1, "Running"))
 }
 
-// held returns the owners of the allocations, by device. "reserved" stands for unknown pods.
+// held returns the owners of the allocations, by device. The word "reserved" replaces unknown pods.
 func (n *node) held() map[string][]string {
 	of := make(map[string][]string)
 	for _, a := range n.Allocations().List {
@@ -32,7 +32,7 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
-// These are a reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
+// reservation is a pod with which KAI or Run:ai reserves a GPU. The other two pods may share this GPU.
 var (
 	reservation = gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user        = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

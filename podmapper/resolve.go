@@ -12,7 +12,7 @@ import (
 // is shorter than the time for which the ledger waits for owners before it settles an interval.
 const podAfter = 5 * time.Second
 
-// process belongs to a pod, which may be unknown.
+// process is a process in a pod. The pod may be unknown.
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
@@ -47,8 +47,9 @@ func (p *process) answer() owner.Answer {
 	return owner.Answer{Owner: found, ContainerID: c.containerID, Final: found.Part != ""}
 }
 
-// containerOf returns the container of a process of a pod, or the pod if the container stays unknown for podAfter.
-// Before Kubernetes 1.37, a long name may stay unknown, because the kubelet truncates the id in its link.
+// containerOf returns the container of a process in a pod. If the container is still unknown after the time podAfter,
+// it returns the pod. Before Kubernetes 1.37, a container with a long name may stay unknown, because the kubelet
+// truncates the id in the container's log link.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
 	if p.owner.Kind == gpu.OwnerPod { // only the pod of the process is known

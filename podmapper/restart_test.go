@@ -7,8 +7,9 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// A kubelet that has just started lists no pods, or only its static pods, for a moment. The mapper must ignore the
-// first such response, but accept the second one in a row.
+// TestAllHoldersGone checks a response that contains none of the pods that held GPUs before. For a moment after its
+// start, a kubelet lists no pods, or only its static pods. The mapper must ignore the first such response, but must
+// accept the next response.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -33,8 +34,8 @@ func TestAllHoldersGone(t *testing.T) {
 	}
 }
 
-// TestRecreatedPodAfterAnEmptyAnswer checks that an ignored response is not used to identify a new pod with the name of
-// an earlier holder.
+// TestRecreatedPodAfterAnEmptyAnswer checks a new pod that has the name of an earlier pod with GPUs. The mapper must
+// not use an ignored response to identify the new pod.
 func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -54,8 +55,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer checks that an empty response to List is ignored after List failed while the Pods API
-// responded.
+// TestPodsAPIAndAnEmptyAnswer checks an empty response to the method List. The mapper must ignore it, even if the
+// previous call of List failed while the Pods API responded.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))

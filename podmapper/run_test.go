@@ -117,7 +117,8 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// TestRefreshEndsDuringAScan checks that a cancelled scan is not a failure, and that its result is not used.
+// TestRefreshEndsDuringAScan checks that a cancelled scan does not count as a failure, and that the mapper does not use
+// the scan's result.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -142,7 +143,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestConcurrentUse lets the race detector check calls of the sampler and of Run at the same time.
+// TestConcurrentUse makes the calls of the sampler while Run runs, so that the race detector can check them.
 func TestConcurrentUse(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Millisecond })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -212,7 +213,8 @@ func (n *node) crowd(api bool) {
 	}
 }
 
-// BenchmarkAllocations measures the sampler's call in every tick, with 500 pods and a liveness check for each of them.
+// BenchmarkAllocations measures the call of Allocations that the sampler makes in every tick. There are 500 pods, and
+// the call checks for each pod whether it is alive.
 func BenchmarkAllocations(b *testing.B) {
 	n := newNode(b)
 	n.crowd(false)
@@ -223,7 +225,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// BenchmarkProcess measures the lookup of a known process, which every tick contains.
+// BenchmarkProcess measures the lookup of a known process, which the sampler makes in every tick.
 func BenchmarkProcess(b *testing.B) {
 	n := newNode(b)
 	n.link(trainer, id)

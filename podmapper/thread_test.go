@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// If the environment variable exitMainThread is set, the program exits its main thread immediately, but not its other
-// threads.
+// exitMainThread is an environment variable. If it is set, the main thread of the test program exits immediately, and
+// the other threads continue.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
 // This function must run on the main thread, on which Go initialises variables.
