@@ -24,12 +24,12 @@ type cluster struct {
 	metadata metadata.Interface
 }
 
-// Without requestTimeout, hanging requests would stop all writes.
+// requestTimeout ends hanging requests, which would otherwise stop all writes.
 const requestTimeout = 15 * time.Second
 
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig or the pod's service account is usable. The file may be mounted late.
+// connect waits until the kubeconfig file or the pod's service account is usable, because the file may be mounted late.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -79,8 +79,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// A pod has no series until a new leader has read the pod's owners with thousands of small requests. API Priority
-	// and Fairness limits these requests in the server.
+	// The limit is high, because a new leader reads the owners of all pods with thousands of small requests, and a pod
+	// has no series until its owners are read. API Priority and Fairness in the API server also limits these requests.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -45,7 +45,7 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the flag set, and the configuration into which it writes the values.
+// Flags returns the flag set, and the configuration into which the flag set writes the values of the flags.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
@@ -65,8 +65,8 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse parses the command line, which contains an optional "cleanup" followed by flags. Errors name the flag and the
-// fault on one line. The error [flag.ErrHelp] means that the usage was requested.
+// Parse parses the command line, which contains the optional command "cleanup" and then flags. An error is one line
+// with the flag and the reason. The error [flag.ErrHelp] means that the user requested the usage.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
 	if len(args) > 0 && args[0] == "cleanup" {

@@ -15,8 +15,9 @@ import (
 const (
 	// The second run uses twice as many Nodes or pods as the first run.
 	growthSize = 200
-	// maxGrowth is the permitted factor between the executions of a statement in the two runs. Work per Node or pod has
-	// the factor 2, sorting has slightly more, and work per pair has 4.
+	// maxGrowth is the permitted ratio between the numbers of executions of a statement in the second and the first
+	// run. The ratio is 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or
+	// pods.
 	maxGrowth = 2.5
 	// chance is the permitted number of additional executions. The order of goroutines changes how often some
 	// statements are executed, by at most one execution per pod.
@@ -63,7 +64,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 			continue
 		}
 		rendering++
-		if n > few[at]+3*10*growthSize/5 { // the gauges that each scrape renders are fewer than a fifth of the pods
+		if n > few[at]+3*10*growthSize/5 { // each scrape renders some gauges again, but fewer than a fifth of the number of pods
 			t.Errorf("%s ran %d times with few scrapes, and %d times with 30 more", at, few[at], n)
 		}
 	}
@@ -72,7 +73,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 	}
 }
 
-// counting builds the tests of a package with coverage, so that they count the executions of each statement.
+// counting builds the tests of a package with coverage, so that the tests count the executions of each statement.
 func counting(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "test")

@@ -15,11 +15,13 @@ import (
 type election struct {
 	lease Lease
 	log   *slog.Logger
-	// leading is set while this replica is the leader. settled is set after any leader was observed.
+	// leading is set while this replica is the leader. settled is set after this replica has observed that some replica
+	// is the leader.
 	leading, settled atomic.Bool
 }
 
-// Run calls term each time this replica acquires the Lease, until the context ends or term returns an error.
+// Run calls the function term each time this replica acquires the Lease, until the context ends or the function returns
+// an error.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, ctx, term)
@@ -32,8 +34,8 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and calls term once. The elector's context outlasts ctx, because stand itself releases the
-// Lease after the last write of term.
+// stand waits for the Lease and calls term once. The elector's context ends later than ctx, because the replica must
+// hold the Lease until the last write of term. Then stand releases the Lease.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	held, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()

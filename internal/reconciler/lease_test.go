@@ -32,7 +32,7 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// At shutdown, the Lease must be held until the last write has ended.
+// TestLeaseIsReleasedLast checks that, at shutdown, the leader holds the Lease until its last write has ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -63,8 +63,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease checks that a leader that cannot renew the Lease stops before another replica can become the leader,
-// and then waits for the Lease again.
+// TestLostLease checks a leader that cannot renew the Lease. It must stop before another replica can become the leader,
+// and must then wait for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

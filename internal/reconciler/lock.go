@@ -44,8 +44,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal counts the time from the start of the request. The other replicas see the renewal later, so they wait longer
-// than the timer.
+// renewal restarts the timer as if the renewal had succeeded at the start of its request. The other replicas see the
+// renewal later, so they wait longer than the timer.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()
@@ -55,7 +55,7 @@ func (k *lock) renewal(do func() error) error {
 	return err
 }
 
-// release releases the Lease if this replica holds it, after all work of the leader has ended. If the release fails,
+// release releases the Lease if this replica holds it. All work of the leader must have ended. If the release fails,
 // the other replicas wait until the Lease expires.
 func (k *lock) release(ctx context.Context) {
 	defer k.expiry.Stop()

@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for the pods of a cluster. A pod that may request a GPU is reduced to the data for package
-// workloads, and any other pod to the data for package nodes. The pod of an exporter always gets the data for package
-// nodes.
+// trim reduces a pod to the data that the program needs, because all pods of a cluster are in memory. It keeps the data
+// for package workloads if the pod may request a GPU and is not an exporter's pod. Otherwise it keeps the data for
+// package nodes.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -46,7 +46,7 @@ func (p *program) trim(obj any) (any, error) {
 	return p.nodes.Keep(pod), nil
 }
 
-// exports reports whether a pod is an exporter, or will be an exporter when it is scheduled.
+// exports reports whether a pod contains the exporter. The pod need not be scheduled yet.
 func (p *program) exports(pod *corev1.Pod) bool {
 	placed := *pod
 	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")

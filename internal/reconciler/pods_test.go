@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestTrim checks that exporters are recognized even if their pods request GPUs, and that other pods with GPU requests
-// are stored as workloads.
+// TestTrim checks that a pod with the exporter is stored for package nodes even if it requests GPUs. Other pods that
+// request GPUs must be stored for package workloads.
 func TestTrim(t *testing.T) {
 	claim := []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("all-gpus")}}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}

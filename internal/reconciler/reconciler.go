@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log)
 }
 
-// run continues if the API server is missing or rejects requests.
+// run continues if the API server does not respond or rejects requests.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
@@ -100,8 +100,8 @@ func (p *program) webhook(beside *serve.Server) *serve.Server {
 	return webhook
 }
 
-// lead runs the enabled parts while this replica is the leader. An informer cannot be run twice, so lead creates new
-// informers. Labels and workloads share the informers for pods.
+// lead runs the enabled parts while this replica is the leader. An informer cannot be run twice, so each call of lead
+// creates new informers. The parts for labels and for workloads share the informers for pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
@@ -124,7 +124,8 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean cleans up while it holds the Lease, because a leader would write the labels again.
+// clean removes this program's labels while it holds the Lease, because otherwise a leader would write the labels
+// again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

@@ -34,9 +34,10 @@ const (
 const (
 	// lifetime is the period for which a server certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the remaining validity at which a certificate is renewed.
+	// early is the time before the expiry at which a certificate is renewed.
 	early = 30 * 24 * time.Hour
-	// backdate allows for slow clocks of API servers.
+	// backdate is the time before now at which certificates become valid. API servers whose clocks are slow by less
+	// than this time accept a new certificate.
 	backdate = 24 * time.Hour
 )
 
@@ -48,9 +49,9 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data of the Secret with an authority, and with a server certificate that is valid for the host for
-// at least a month. changed reports whether the returned data differs from the given data. An existing authority is
-// kept, because the API server trusts it.
+// Renew returns the data for the Secret, which contain an authority and a server certificate. The server certificate is
+// valid for the host for at least a month. changed reports whether the returned data differ from the given data. Renew
+// keeps an existing authority, because the API server trusts it.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {

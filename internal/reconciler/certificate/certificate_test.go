@@ -20,8 +20,8 @@ import (
 
 const host = "gpuledger-webhook.gpuledger.svc"
 
-// TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority must always
-// accept the certificate, even if its clock is a day slow or a month fast.
+// TestRenew simulates ten years and calls Renew on each day. A TLS client that trusts the first authority must always
+// accept the certificate, even if the client's clock is a day slow or a month fast.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	data, changed, err := certificate.Renew(nil, host, start)

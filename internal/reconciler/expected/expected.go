@@ -138,8 +138,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load rejects the whole list if a file is unreadable or incomplete, because otherwise the boards in the missing part
-// would count as unexpected.
+// load rejects the whole list if it cannot read a file completely. Otherwise the boards in the missing part would count
+// as unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -182,8 +182,8 @@ func files(path string) ([]string, error) {
 	return names, err
 }
 
-// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. A board
-// with contradictory nodes or slots is omitted.
+// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU on a board. If the
+// lines of a board contain different nodes or slots, unique omits the board and returns an error.
 func unique(boards []Board) ([]Board, []error) {
 	first := make(map[string]Board) // boards by serial number
 	torn := make(map[string]bool)

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// maxPage is larger than any inventory, and small enough to read hundreds of pages at the same time.
+	// maxPage is the maximum size of a page in bytes. It is larger than any inventory, and so small that the memory
+	// suffices for hundreds of pages at the same time.
 	maxPage = 512 << 10
 	// dialTimeout is short, because a removed node never responds.
 	dialTimeout = 2 * time.Second
@@ -61,8 +62,8 @@ func NewClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Read requests the inventory of an exporter. The error is [ErrUnreachable], [ErrStatus] or [ErrGarbage]. The page is
-// valid only without an error.
+// Read requests the inventory of an exporter. The error is [ErrUnreachable], [ErrStatus] or [ErrGarbage]. If there is
+// an error, the page is not valid.
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	return read(ctx, c, t, inventory.Path, inventory.Decode)
 }

@@ -23,7 +23,7 @@ type Options struct {
 	CertFile   string
 	KeyFile    string
 	Username   string
-	// PasswordFile and the files above are read each time they are needed.
+	// PasswordFile and the files above are read again for each use, so that they can be replaced.
 	PasswordFile string
 	Timeout      time.Duration
 }

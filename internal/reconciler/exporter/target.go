@@ -25,7 +25,7 @@ type Target struct {
 	// so the caller must compare both values with the real DaemonSet.
 	DaemonSet    DaemonSet
 	DaemonSetUID types.UID
-	// Run identifies a start of the container, and changes with each restart.
+	// Run identifies the current run of the exporter's container. It changes with each restart of the container.
 	Run string
 	// Address is host:port, or empty while the container is not ready.
 	Address string
@@ -77,8 +77,8 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Pod contains the parts of a pod that are kept in memory. It is small, because a namespace may contain a hundred
-// thousand pods, most of them without an exporter.
+// Pod contains the parts of a pod that the reconciler keeps in memory. It is small, because a namespace may contain a
+// hundred thousand pods, and most pods contain no exporter.
 type Pod struct {
 	// ObjectMeta contains only the name, the namespace, the UID and the resource version.
 	metav1.ObjectMeta

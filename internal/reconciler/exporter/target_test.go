@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// sidecar returns the pod of a device plugin with the exporter, modified by edit.
+// sidecar returns a device plugin's pod that also contains the exporter. The function edit changes the pod.
 func sidecar(edit func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// Further values of the label result are the reasons that [sidecar.Parameters.Refuse] returns.
+// These are values of the label result. The other values are the reasons that [sidecar.Parameters.Refuse] returns.
 const (
 	injected            = "injected"
 	noParameters        = "no_parameters"

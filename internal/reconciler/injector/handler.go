@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxBody is in bytes. The pod of a device plugin has only a few kilobytes.
+	// maxBody is the maximum size of a request body in bytes. A device plugin's pod has only a few kilobytes.
 	maxBody = 512 << 10
 	// readTime limits the time for reading a request. The API server waits two seconds for the response.
 	readTime = 2 * time.Second
@@ -33,10 +33,10 @@ type review struct {
 	} `json:"request"`
 }
 
-// ServeHTTP responds to an AdmissionReview with the patch for its pod. An invalid request gets status 400, which the
-// API server ignores like any failure of the webhook.
+// ServeHTTP responds to an AdmissionReview with the patch for the pod in the review. It responds to an invalid request
+// with status 400, which the API server ignores like any failure of the webhook.
 func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // response recorders in tests do not support deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // fails only in tests, whose response recorders do not support deadlines
 	var request review
 	if err := decode(json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)), &request); err != nil {
 		i.count(invalidRequest)
@@ -69,7 +69,8 @@ func decode(from *json.Decoder, into *review) error {
 	return nil
 }
 
-// patch returns a JSON patch, or nil, and the value of the metric's label result.
+// patch returns a JSON patch for the pod, or nil if the pod must not change. It also returns the value for the label
+// result.
 func (i *Injector) patch(pod *sidecar.Pod) (patch []byte, result string) {
 	parameters := i.parameters.Load()
 	if parameters == nil {

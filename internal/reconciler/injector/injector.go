@@ -29,12 +29,12 @@ type Injector struct {
 	secret      atomic.Pointer[corev1.Secret]                                        // nil if the Secret does not exist
 	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil unless the configuration exists and this replica is the leader
 	changed     chan struct{}                                                        // contains an element after a change of the Secret or the webhook
-	synced      atomic.Bool                                                          // set when the ConfigMap has been read, or is known to be missing
+	synced      atomic.Bool                                                          // set when the ConfigMap was read, or is known not to exist
 
 	rejected sync.Once // logs the first rejection of the certificate
 }
 
-// New returns an injector without parameters and certificate. Run reads both.
+// New returns an injector that has neither parameters nor a certificate. Run reads the parameters and the certificate.
 func New(opts Options, log *slog.Logger) *Injector {
 	return &Injector{opts: opts, log: log, counts: newCounts(), changed: make(chan struct{}, 1)}
 }
@@ -60,7 +60,7 @@ func (i *Injector) NotReady() string {
 	return ""
 }
 
-// Rejected counts clients that rejected the certificate, and logs the first rejection.
+// Rejected counts a connection whose client rejected the certificate. It logs the first rejection.
 func (i *Injector) Rejected() {
 	i.count(certificateRejected)
 	i.rejected.Do(func() {

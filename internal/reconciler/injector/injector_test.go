@@ -67,7 +67,7 @@ func counted(i *Injector) map[string]int {
 	return all
 }
 
-// No response may deny a pod.
+// TestResponses checks the responses to reviews. No response may deny a pod.
 func TestResponses(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "nodes": "*"})
 	none := sidecar.Parse(map[string]string{"image": "i"})
@@ -152,8 +152,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife simulates a year with two replicas. The first authority must have signed all certificates that the replicas
-// use, even after a change of leader and a repeated installation. Changed parameters must take effect.
+// TestLife simulates a year with two replicas. All certificates that the replicas use must be signed by the first
+// authority, even after a change of leader and a repeated installation. Changed parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(
@@ -221,7 +221,7 @@ func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
 	}
 }
 
-// checkCertificate checks that the API server would accept the certificate of a replica, and returns it.
+// checkCertificate checks that the API server would accept the certificate of a replica. It returns the certificate.
 func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPool) string {
 	t.Helper()
 	c, err := i.Certificate().Get(nil)
@@ -272,8 +272,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that the reconciler does not change a Secret without the authority's key. The injector must
-// wait for a missing Secret, and keep its valid certificate if the new one is broken.
+// TestSecretOfOthers checks that the reconciler does not change a Secret that lacks the authority's key. The injector
+// must wait for a missing Secret, and must keep its valid certificate if the new certificate is invalid.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -308,7 +308,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error of the renewal is logged again only after a success.
+// TestRenewalErrors checks that a repeated error of the renewal is logged once, and is logged again only after a
+// successful renewal.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

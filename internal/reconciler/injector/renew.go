@@ -25,7 +25,7 @@ import (
 const (
 	checkEvery = time.Hour
 	renewAgain = 10 * time.Second
-	// fieldManager owns caBundle in the webhook's configuration.
+	// fieldManager is the field manager that owns caBundle in the webhook's configuration.
 	fieldManager = "gpuledger"
 )
 

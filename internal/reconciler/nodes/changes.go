@@ -11,9 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object in the cluster. Its annotations store state that must survive a restart.
+// Record is an object in the cluster. The annotations of this object store state that must survive a restart of the
+// reconciler.
 type Record interface {
-	// Edit calls edit with the annotations, and writes them if they changed. It may call edit again after a conflict.
+	// Edit calls the function edit with the annotations, and writes the annotations if the function changed them. After
+	// a write conflict, Edit may call the function again.
 	Edit(ctx context.Context, edit func(annotations map[string]string)) error
 }
 
@@ -22,8 +24,8 @@ const (
 	spentKey = "gpuledger.io/identity-changes"
 	// spentOnConditionsKey contains the used part of the budget for conditions.
 	spentOnConditionsKey = "gpuledger.io/condition-changes"
-	// approvedKey contains the number of changes that are allowed beyond the budget. An administrator sets this number,
-	// and the reconciler subtracts each change from it.
+	// approvedKey contains the number of changes that are allowed in addition to the budget. An administrator sets this
+	// number, and the reconciler reduces it by each change.
 	approvedKey = "gpuledger.io/approved-changes"
 	// untilKey contains the time at which an approval expires. By default, this is a day after the first approved change.
 	untilKey = "gpuledger.io/approved-changes-until"
@@ -33,13 +35,14 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart is the divisor for reservations: a twentieth of the approved changes is reserved by one write of the
-	// record. A smaller divisor needs fewer writes, but a restart loses more reserved changes.
+	// approvalPart is the divisor of the approved changes. Each write of the record reserves this part of the approved
+	// changes, a twentieth, for this replica. With a smaller divisor, fewer writes are needed, but a restart loses more
+	// reserved changes.
 	approvalPart = 20
 )
 
-// changes is a budget for changes of Nodes. The used part of the budget is stored in a record, so that neither a
-// restart nor another leader resets it. It is safe for concurrent use.
+// changes limits the number of Nodes that are changed in an hour. The record stores the used part of this budget, so
+// that neither a restart nor another leader resets the budget. changes is safe for concurrent use.
 type changes struct {
 	record Record // nil if the budget is kept only in memory
 	key    string // annotation that contains the used part of the budget
@@ -58,8 +61,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether a change of a Node is within the fleet's budget, and records the change. A change that cannot be
-// recorded must wait.
+// take reports whether the budget allows a change of a Node, and records the change. The argument fleet is the number
+// of Nodes, on which the budget depends. If take cannot record the change, the change must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,8 +57,8 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 	return apply(ctx, kube, n, nodelabel.Desired{})
 }
 
-// withOurs returns the Nodes that have labels, annotations or a condition from this program. It lists all Nodes before
-// the first write, because the API server continues a list only for a few minutes.
+// withOurs returns the Nodes that have labels, annotations or a condition from this program. It reads all pages of the
+// list before the caller writes a Node, because the API server serves the pages of a list only for a few minutes.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestCleanupOfManyNodes checks that all Nodes are cleaned even if this takes longer than the API server keeps a list.
+// TestCleanupOfManyNodes checks that all Nodes are cleaned even if the writes take longer than the few minutes for
+// which the API server serves the pages of a list.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

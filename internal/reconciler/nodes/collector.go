@@ -119,7 +119,7 @@ func (s *clusterState) show(send func(m metricID, value float64, labels ...strin
 	send(changesHeld, float64(s.held))
 }
 
-// mustShow panics unless every gauge in the catalogue can be shown with all its labels.
+// mustShow panics if the page of a cluster lacks a gauge in the catalogue, or if a gauge lacks one of its labels.
 func mustShow() {
 	s := clusterState{
 		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),

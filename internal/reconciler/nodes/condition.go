@@ -50,8 +50,8 @@ func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 // unread is the condition of a Node without a responding exporter.
 var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
 
-// newCondition returns the condition for a health page. Counts and times are omitted, so that an unchanged state is not
-// written again.
+// newCondition returns the condition for a health page. It omits counts and times, so that the condition changes, and
+// is written again, only when the state changes.
 func newCondition(p *health.Page) condition {
 	c := condition{corev1.ConditionTrue, "OK", "no GPU of this node needs a reset or a return"}
 	switch p.Advice {
@@ -88,7 +88,7 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions contains the state of all Nodes whose condition is written. If conditions are disabled, it is nil.
+// conditions contains the state for writing the conditions of Nodes. It is nil if conditions are disabled.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	changes *changes // budget for Nodes that become unhealthy
@@ -137,7 +137,7 @@ func (c *conditions) age(node string, read bool) time.Duration {
 	return time.Since(c.followed[node])
 }
 
-// waits records whether a Node waits for the budget. It returns true if the Node has just begun to wait.
+// waits records whether a Node waits for the budget. It returns true if the Node waits now but did not wait before.
 func (c *conditions) waits(node string, waiting bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,9 +163,9 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 	return true
 }
 
-// wantCondition returns the condition that a Node should have, according to the first exporter that responds. If no
-// exporter responds, the present condition is kept for the time healthAge. A Node gets its first condition only after
-// an exporter has responded.
+// wantCondition returns the condition that a Node should have, according to the first exporter on the Node that
+// responds. If no exporter responds, the present condition remains for the time healthAge. A Node has no condition
+// until an exporter has responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
 		return n.condition
@@ -189,7 +189,8 @@ func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	return unread
 }
 
-// writeCondition writes a condition if the budget allows another unhealthy Node.
+// writeCondition writes a condition. If the Node becomes unhealthy, it first checks that the budget allows another
+// unhealthy Node.
 func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool {
 	worse := want.status == corev1.ConditionFalse && n.condition.status != corev1.ConditionFalse
 	if worse && !t.conditions.changes.take(ctx, n.Name, want.reason, t.fleet.size(), time.Now()) {
@@ -224,7 +225,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	return t.result(err, n.Name, kindCondition)
 }
 
-// announce writes no Event for a Node that is healthy from the start.
+// announce writes an Event for a changed condition, but no Event for a Node whose first condition is healthy.
 func (t *term) announce(n *node, c condition) {
 	kind := corev1.EventTypeNormal
 	switch {

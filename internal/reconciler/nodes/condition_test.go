@@ -102,8 +102,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that each change of a Node's condition causes one Event, except for a Node that was always
-// healthy, a Node that waits for the budget, and a failed write.
+// TestConditionEvents checks that each change of a Node's condition causes one Event. There must be no Event for a Node
+// that was always healthy, for a Node that waits for the budget, and for a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -199,8 +199,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that conditions are not even tracked without the flag, and that a dry run writes no
-// condition.
+// TestConditionOff checks that the reconciler does not read the health of exporters without the flag for conditions,
+// and that a dry run writes no condition.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

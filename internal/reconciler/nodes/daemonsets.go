@@ -24,8 +24,8 @@ type daemonSets struct {
 	mu sync.Mutex
 	// uids contains the UID of each listed DaemonSet, or an empty UID if it does not exist.
 	uids map[exporter.DaemonSet]types.UID
-	// reported is set after the first list, when all missing DaemonSets were logged. Later changes are logged when they
-	// happen.
+	// reported is set after the first list, when reportMissing has logged all missing DaemonSets. Later changes are
+	// logged when they happen.
 	reported bool
 }
 

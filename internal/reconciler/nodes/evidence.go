@@ -58,12 +58,12 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 			return true
 		}
 	}
-	// These are the shapes of Oracle Cloud, such as BM.GPU.H100.8.
+	// Oracle Cloud's names of instance types with GPUs contain ".GPU", such as BM.GPU.H100.8.
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled: because it was labelled before, or because something other than its
-// exporter shows a GPU.
+// hasGPU reports whether a Node may be labelled. It may be labelled if it was labelled before, or if a source other
+// than its exporter shows that it has a GPU.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -74,8 +74,9 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time after which the exporter of a Node without a known GPU is rejected. On a new Node, the device
-// plugin, the DRA driver and feature discovery start at the same time as the exporter.
+// settleIn is the time after which the inventory of a Node without a known GPU is rejected. The time is not 0, because
+// the device plugin, the DRA driver and feature discovery, which make the GPUs known, start at the same time as the
+// exporter.
 const settleIn = 2 * time.Minute
 
 // ignored contains the Nodes that have an exporter but no known GPU, with the time of the first attempt to read the
@@ -106,7 +107,7 @@ func (i *ignored) remove(name string) bool {
 	return was
 }
 
-// admit queues the exporters of an ignored Node as soon as a GPU of the Node is known.
+// admit queues the exporters on an ignored Node if a GPU of the Node has become known.
 func (t *term) admit(name string) {
 	n := t.node(name)
 	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// bareResources and bareLabels are found on Nodes without GPUs.
+// bareResources and bareLabels contain resources and labels of Nodes without GPUs.
 var (
 	bareResources = corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"), "hugepages-2Mi": resource.MustParse("0"),
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// TestEvidence checks that exactly the Nodes with evidence of a GPU are labelled. A user with rights in only one
-// namespace cannot create this evidence.
+// TestEvidence checks that exactly those Nodes are labelled that have evidence of a GPU, such as a resource or label. A
+// user with rights in only one namespace cannot create this evidence.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -113,8 +113,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestForgedExporter creates a pod in the exporters' namespace on a Node without GPUs. Its page contains the GPUs of
-// another Node. The labels of both Nodes must stay the same.
+// TestForgedExporter creates a forged exporter's pod on a Node without GPUs. The page of this exporter contains the
+// GPUs of another Node. The labels of both Nodes must stay the same.
 func TestForgedExporter(t *testing.T) {
 	for _, condition := range []bool{false, true} { // in the fake API server, a write of a condition removes the labels
 		synctest.Test(t, func(t *testing.T) {

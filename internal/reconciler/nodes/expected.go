@@ -24,9 +24,9 @@ const (
 // gpuDrivers contains the DRA drivers for GPUs of NVIDIA, AMD and HAMi.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
-// expected returns the reasons why a Node should have an exporter. Each of the three sources may be missing: the
-// resources of a device plugin have the quantity 0 while the plugin is down, ResourceSlices exist only with DRA, and
-// labels exist only if a program or an administrator sets them.
+// expected returns the reasons why a Node should have an exporter. It uses three sources, because each source may be
+// missing. The resources of a device plugin have the quantity 0 while the plugin is down. ResourceSlices exist only
+// with DRA. Labels exist only if a program or an administrator sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {

@@ -22,9 +22,9 @@ type node struct {
 	// or belong to this program.
 	metav1.ObjectMeta
 	owned      keys
-	legacy     bool // whether the Node has fields of a manager that this program replaces
+	legacy     bool // whether a field manager that this program replaces owns fields of the Node
 	gpus       bool // whether the Node has GPUs among its allocatable resources
-	showsGPU   bool // whether the Node has a resource or label of a GPU
+	showsGPU   bool // whether a resource or label of the Node shows a GPU
 	providerID string
 	systemUUID string
 	// condition is the condition that this program set, or zero.
@@ -75,7 +75,8 @@ const longValue = 63
 
 func shared(s string) string { return unique.Make(s).Value() }
 
-// ourKey compares the slash too, so that gpuid.github.community does not match.
+// ourKey reports whether this program owns a key. It compares the prefix including the slash, so that
+// gpuid.github.community does not match gpuid.github.com.
 func (o *Options) ourKey(key string) bool {
 	return strings.HasPrefix(key, o.Rules.Prefix+"/") || key == o.Rules.InventoryKey()
 }
@@ -121,7 +122,8 @@ func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	return k
 }
 
-// names returns the names of fields, which are stored as "f:name". It skips ".", which stands for the map itself.
+// names returns the names of fields in managedFields, which contains them as "f:name". It skips the entry ".", which
+// stands for the map itself.
 func names(fields map[string]struct{}) []string {
 	list := make([]string, 0, len(fields))
 	for key := range fields {

@@ -63,7 +63,7 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	return false
 }
 
-// remove returns the exporter's Node, and whether the exporter was the last exporter on the Node.
+// remove removes an exporter. It returns the exporter's Node, and whether the Node now has no exporter.
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,8 +105,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter. If not, it also returns the time since which there is none. This time is
-// never before this replica became the leader.
+// has reports whether a Node has an exporter. If the Node has no exporter, has also returns the time at which the Node
+// lost its last exporter. This time is never before this replica became the leader.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +142,8 @@ func (f *fleet) sweep() <-chan struct{} {
 	return f.swept
 }
 
-// tried records the result of a request. It returns true if the exporter has just begun to fail or to respond again.
+// tried records the result of a request to an exporter. It returns true if this request failed and the previous request
+// did not fail, or the reverse.
 func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

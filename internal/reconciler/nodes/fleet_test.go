@@ -42,7 +42,8 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost checks the time since which a Node has no exporter. It is never before the creation of the fleet.
+// TestFleetLost checks the time at which a Node lost its last exporter. The time is never before the creation of the
+// fleet.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -115,7 +116,7 @@ func TestFleetSweep(t *testing.T) {
 	}
 }
 
-// TestCensus checks that an exporter counts as answering only after it was read since its last start.
+// TestCensus checks that an exporter counts as responding only if it was read since its last start.
 func TestCensus(t *testing.T) {
 	f := newFleet()
 	ready := exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}

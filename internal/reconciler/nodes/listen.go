@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// listen adds the event handlers. The returned functions report whether the handlers have received the first lists.
+// listen adds the event handlers to the informers. Each returned function reports whether a handler has received the
+// first list.
 func (t *term) listen() ([]cache.InformerSynced, error) {
 	var delivered []cache.InformerSynced
 	for _, informer := range t.pods {
@@ -65,22 +66,24 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// replaced reports whether an update shows another Node with the same name. This happens if the watch missed the
-// deletion of the old Node.
+// replaced reports whether the two objects of an update are different Nodes with the same name. Such an update occurs
+// if the watch missed the deletion of the old Node.
 func replaced(old, obj any) bool {
 	before, ok := old.(*node)
 	after, still := obj.(*node)
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone removes a Node immediately, so that its identity is not written to a new Node with the same name.
+// nodeGone immediately forgets a deleted Node, so that labels for the GPUs of the old Node are not written to a new
+// Node with the same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.forget(name.Name)
 	}
 }
 
-// nodeRegistered queues the exporters of a new Node. A Node that registers again may still have its old exporter pod.
+// nodeRegistered queues the exporters on a new Node. A Node that registers again may still have its old exporter pod,
+// so no event of the pod would queue the exporter.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -95,7 +98,7 @@ func (t *term) readNode(node string) {
 	}
 }
 
-// readSoon queues an exporter without the backoff of earlier failures.
+// readSoon queues an exporter immediately. It resets the exporter's backoff after earlier failures.
 func (t *term) readSoon(name cache.ObjectName) {
 	t.reads.Forget(name)
 	t.reads.Add(name)
@@ -115,7 +118,7 @@ func (t *term) podGone(obj any) {
 	}
 }
 
-// follow queues an exporter that became ready or restarted. Pods that no listed DaemonSet owns are ignored.
+// follow queues an exporter that became ready or restarted. It ignores pods that no listed DaemonSet owns.
 func (t *term) follow(obj any) {
 	pod, ok := obj.(*exporter.Pod)
 	if !ok {

@@ -54,7 +54,8 @@ func TestOwners(t *testing.T) {
 			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
 		}
 
-		// A deleted DaemonSet owns no pods, and a new DaemonSet with its name owns other pods.
+		// After a DaemonSet is deleted, it owns no pods. A new DaemonSet with the same name does not own the pods of
+		// the old DaemonSet.
 		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
 		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
 		synctest.Wait()

@@ -10,12 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// apart and apartMax are the first and the longest interval between writes of a Node that another client reverts. After
-// the Node has been correct for apartMax, the interval is apart again.
+// apart and apartMax are the shortest and the longest interval between writes of a Node if another client reverts each
+// write. After freeAttempts writes, the interval doubles with each write. After the Node has been correct for the time
+// apartMax, the interval is apart again.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node before the interval grows. It leaves room for a person who
-// edits a few labels one after the other.
+// freeAttempts is the number of writes that another client may revert before the interval grows. It is not 0, because a
+// person may edit a few labels one after the other.
 const freeAttempts = 5
 
 // memory records the last writes of Nodes and their results. It is safe for concurrent use.
@@ -31,13 +32,14 @@ func newMemory() *memory {
 }
 
 type remembered struct {
-	// uid and version identify the Node before the last write. want is the written state.
+	// uid and version are the UID and the resource version of the Node before the last write. want is the state that
+	// the last write contained.
 	uid     types.UID
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// ineffective counts the writes since the Node was last correct. failed counts the failed writes since the last
-	// success.
+	// ineffective is the number of writes since the Node was last correct. failed is the number of failed writes since
+	// the last successful write.
 	ineffective, failed int
 	// since is the time at which the Node became correct after the last write, or zero while it is not correct.
 	since time.Time
@@ -57,8 +59,8 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news returns false for a write that repeats a write whose update event has not arrived yet. It also returns the time
-// for which a write must wait.
+// news returns false if the last write of the Node contained the same state and its update event has not arrived yet.
+// Otherwise it returns true, and the time for which the next write must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +76,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed records a failed write. The next write is delayed as if another client had reverted it.
+// missed records a failed write. Each further failure doubles the delay of the next write.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +85,7 @@ func (m *memory) missed(n *node, now time.Time) {
 	r.failed++
 }
 
-// write records a write. It returns true if the written state is new.
+// write records a write. It returns true if the written state differs from the state in the last write.
 func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct. If another client reverts each write, a Node is correct only for a short time.
+// right records that a Node is correct. This does not shorten the interval between writes at once, because a Node is
+// also correct for a moment if another client reverts each write.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,8 +118,8 @@ func (m *memory) lastIdentity(name string) string {
 	return m.node(name).identity
 }
 
-// note records the finding about a Node's inventory. It returns true if the inventory has just been refused or accepted
-// again. It also returns the other Node in the previous finding.
+// note records the validator's finding about a Node's inventory. It returns true if the state has changed and the old
+// or the new state rejects the inventory. It also returns the other Node in the previous finding.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

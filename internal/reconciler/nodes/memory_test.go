@@ -52,7 +52,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain checks that a write without an effect is repeated with increasing delays until it takes effect.
+// TestVain checks that a write that has no effect is repeated, with increasing delays, until the Node is correct.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -217,7 +217,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// The annotation is missing because the labels were taken over, or because it was removed or edited.
+// TestKindOfUnknown checks Nodes without the annotation. The annotation is missing because the labels were taken over
+// from another program, or because someone removed or edited it.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

@@ -19,7 +19,7 @@ import (
 // Cluster contains the clients and informers for Nodes and pods. The informers hold pods in the form that [Nodes.Keep]
 // returns. The caller runs the informers.
 type Cluster struct {
-	// Watches lists and watches, and Kube makes all other requests.
+	// Watches makes lists and watches, and Kube makes all other requests.
 	Watches, Kube kubernetes.Interface
 	Pods          []cache.SharedIndexInformer
 	// Record stores the change budget. If it is nil, the budget is kept in memory.
@@ -28,8 +28,8 @@ type Cluster struct {
 	Failures *watch.Failures
 }
 
-// Nodes labels Nodes. It is a [prometheus.Collector] that always exports its counters, and exports the state of the
-// cluster only while Run runs.
+// Nodes labels the Nodes in a cluster. It is also a [prometheus.Collector]. It always exports its counters, and exports
+// the state of the cluster only while Run runs.
 type Nodes struct {
 	opts   Options
 	log    *slog.Logger
@@ -45,8 +45,8 @@ func New(opts Options, log *slog.Logger) *Nodes {
 // Keep reduces a pod to the part that is kept in memory.
 func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Run keeps the labels correct until the context ends. It may be called again after it has returned, and then starts
-// without state.
+// Run keeps the labels correct until the context ends. It may be called again after it has returned. Each call starts
+// without the state of earlier calls.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	client := n.client(ctx)
 	if client == nil {

@@ -26,7 +26,8 @@ type Options struct {
 	Listed func(node string) bool
 
 	Resync time.Duration
-	// Confirm is the interval between the two equal readings that a change of labels requires.
+	// Confirm is the interval between two readings of an exporter. Labels change only after two readings return the
+	// same inventory.
 	Confirm time.Duration
 	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, they remain as long
 	// as the Node exists.
@@ -36,7 +37,8 @@ type Options struct {
 	Concurrency int
 	Rate        float64
 	Writes      float64
-	// TakeOver is the field manager whose labels are taken over with the scheme gpuid.
+	// TakeOver is the name of another field manager. With the scheme gpuid, this program takes over the labels of this
+	// field manager.
 	TakeOver string
 	DryRun   bool
 	// Condition enables the Node condition GPULedgerHealthy.

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes limits how many items of a queue are processed at the same time. A request that takes longer than prompt is
-// late and releases its lane, so that hanging requests do not occupy all lanes. The lanes can still start as many
-// requests as the rate allows. Each request ends after the exporter timeout, so the channel late has room for all late
-// requests.
+// lanes limits how many items of a queue are processed at the same time. Each item occupies a lane. A request that
+// takes longer than prompt is late and releases its lane, so that hanging requests do not occupy all lanes, and
+// requests still start at the permitted rate. The channel late limits the number of late requests. It has room for all
+// of them, because each request ends after the exporter timeout.
 type lanes struct {
 	number int
 	prompt time.Duration
@@ -110,9 +110,10 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	return true
 }
 
-// skip leaves an exporter unread, because its Node is unknown or has no known GPU, and its pod may be forged. The
-// exporter is queued when the Node is registered or when a GPU of the Node becomes known. A change of the expected
-// inventory queues no exporter, so the exporter of a registered Node is also queued after some time.
+// skip does not read an exporter whose Node is unknown or has no known GPU, because a user may have forged the
+// exporter's pod. The exporter is queued later, when the Node is registered or a GPU of the Node becomes known. A
+// change of the expected inventory can also make a GPU known but queues no exporter, so the exporter on a registered
+// Node is queued again after some time.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {
@@ -125,7 +126,7 @@ func (t *term) report(name cache.ObjectName, target exporter.Target, page invent
 	n := t.node(target.Node)
 	switch {
 	case n == nil:
-		return jitter(t.opts.Resync) // the registration of the Node queues the exporter
+		return jitter(t.opts.Resync) // when the Node is registered, its exporter is queued
 	case !t.hasGPU(n):
 		return t.ignore(target.Node)
 	}
@@ -149,7 +150,8 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs a new finding. The other Node of an earlier conflict is queued, because its conflict may be resolved.
+// note logs a new finding about a Node. If an earlier finding was a conflict with another Node, note queues this other
+// Node, because the conflict may be resolved.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {

@@ -35,7 +35,7 @@ func TestHangingExporters(t *testing.T) {
 
 				begun := time.Now()
 				w.waitForReads(begun, tt.healthy)
-				<-swept // before this time, no Node is written
+				<-swept // no Node is written before all exporters have been read once
 				if took := time.Since(begun); took > most {
 					t.Errorf("the first round took %v", took)
 				}
@@ -78,7 +78,7 @@ func TestHangingExportersDelayLabels(t *testing.T) {
 	})
 }
 
-// reading returns a term without informers, and a function that adds an exporter to it.
+// reading returns a term without informers, and a function that adds an exporter to this term.
 func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	trm = w.term(nil)
 	trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
@@ -94,7 +94,8 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until the given number of exporters has been read since a time, and checks the duration.
+// waitForReads waits until a number of exporters has been read since the time begun, and checks that the wait was not
+// too long.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {

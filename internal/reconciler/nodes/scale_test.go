@@ -13,9 +13,10 @@ import (
 
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
-// TestLargeFleet checks that the numbers of lists and watches, and of reads and writes per Node, do not depend on the
-// number of Nodes. The rates are proportional to this number, so the duration of each part is constant. TestGrowth in
-// package reconciler runs this test with two sizes and compares how often each statement is executed.
+// TestLargeFleet checks that the number of lists and watches, and the number of reads and writes per Node, do not
+// depend on the number of Nodes. The permitted rates are proportional to the number of Nodes, so each part of the test
+// has the same duration for any number of Nodes. TestGrowth in package reconciler runs this test with two sizes and
+// compares how often each statement is executed.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

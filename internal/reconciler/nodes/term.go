@@ -81,7 +81,8 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 	t := &term{
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
-		// An inventory is valid until its exporter should have been read again.
+		// An inventory remains valid for two resync intervals, because by then its exporter should have been read
+		// again.
 		validator: validator.New(opts.Rules, 2*opts.Resync),
 		changes:   newChanges(c.Record, spentKey, log),
 		pods:      c.Pods,
@@ -146,8 +147,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work does not write a Node before it has read every exporter once, because before that it cannot detect all
-// conflicts.
+// work writes no Node before every exporter has been read once, because until then conflicts between exporters may be
+// undetected.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
@@ -181,7 +182,7 @@ func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 	}
 }
 
-// If do returns false, the item is requeued with exponential backoff.
+// handle calls the function do for an item. If do returns false, the item is requeued with exponential backoff.
 func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], item T, do func(context.Context, T) bool) {
 	if do(ctx, item) {
 		queue.Forget(item)

@@ -243,7 +243,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns the Nodes whose labels contain the given version of the board.
+// labelled returns the Nodes whose label gpu-0 contains the given version of the Node's board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

@@ -18,7 +18,7 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// sync writes a Node that differs from its desired state. It returns false if the Node must be requeued.
+// sync writes a Node if the Node differs from its desired state. It returns false if the Node must be requeued.
 func (t *term) sync(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -106,9 +106,9 @@ const (
 	kindCondition = "condition"
 )
 
-// kindOf distinguishes a change of identity from a first labelling and from a repair. The budget counts only changes of
-// identity. If the Node's annotation contains the desired identity, or if this program wrote this identity last, only
-// the rules have changed or another client has edited the Node.
+// kindOf returns the kind of a write: a first labelling, a change of identity, or a repair. The budget counts only
+// changes of identity. If the Node's annotation contains the desired identity, or if this program wrote this identity
+// last, then the GPUs are unchanged: either the rules have changed or another client has edited the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
@@ -125,9 +125,10 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is kindOf for a Node that has labels but no annotation of this program. If the labels are correct, the
-// annotation was removed or edited while there was no leader, so the write is a repair. Incorrect labels in the scheme
-// gpuid were probably just taken over, so the write is a first labelling. Other writes are changes of identity.
+// kindOfUnknown returns the kind of a write for a Node that has labels but no annotation of this program. If the labels
+// are correct, the annotation was removed or edited while there was no leader, so the write is a repair. If the labels
+// are incorrect and the scheme is gpuid, the labels were probably just taken over, so the write is a first labelling.
+// All other writes are changes of identity.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):
@@ -139,7 +140,7 @@ func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// carries reports whether one of this program's annotations, with any prefix, contains the identity.
+// carries reports whether an annotation of this program contains the identity. The annotation may have any prefix.
 func (n *node) carries(identity string) bool {
 	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
@@ -154,7 +155,7 @@ func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget allows a change. If not, the Node is checked again later.
+// room reports whether the budget allows a change of a Node. If it does not, room queues the Node for a later check.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
@@ -167,8 +168,8 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply sets the labels and annotations of this program to the desired state, and removes its other labels and
-// annotations. It sets the UID, because an apply without UID would create a deleted Node again.
+// apply sets the desired labels and annotations on a Node, and removes this program's other labels and annotations. The
+// request contains the UID, because an apply without a UID would create a deleted Node again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
@@ -177,7 +178,8 @@ func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta,
 
 var errNothing = errors.New("nothing to take over")
 
-// takeOver takes over the fields of the manager that this program replaces. Only then can an apply remove them.
+// takeOver makes this program the owner of the fields of the field manager that it replaces. After that, an apply can
+// remove these fields.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

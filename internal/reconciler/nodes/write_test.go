@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply checks that the body contains only the Node's UID, the labels and the annotation. Without the UID, the
-// apply could create a Node.
+// TestApply checks that the request body contains only the Node's UID, the labels and the annotation. Without the UID,
+// the request could create a Node.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
@@ -65,7 +65,7 @@ func TestNothingToTakeOver(t *testing.T) {
 	}
 }
 
-// TestTermEndsUnderAWrite checks that a write that the end of the context interrupts does not count as a failure.
+// TestTermEndsUnderAWrite ends the context during a write. The interrupted write must not count as a failure.
 func TestTermEndsUnderAWrite(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	released := make(chan struct{})

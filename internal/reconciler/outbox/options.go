@@ -18,13 +18,13 @@ type Options struct {
 	// URL is the base URL of the archive. If it is empty, no events are sent.
 	URL     string
 	Cluster string
-	// TokenFile and CAFile may be missing at first, and are read again when they change.
+	// TokenFile and CAFile are paths. The files may not exist yet, and they are read again when they change.
 	TokenFile, CAFile string
 	// CertFile and KeyFile contain the client certificate, if the archive requires one.
 	CertFile, KeyFile string
 	// TokenOverHTTP sends the token even without TLS.
 	TokenOverHTTP bool
-	// Dial connects to the archive, over TCP if it is nil.
+	// Dial connects to the archive. If it is nil, the connection uses TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

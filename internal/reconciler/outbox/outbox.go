@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. While the archive is not reachable, events wait in a queue of limited
-// size. If the queue is full, new events are dropped, and the events of the current state are sent later. They are also
-// sent when the archive requests them.
+// size. If the queue is full, new events are dropped. Later, the events that describe the current state of the cluster
+// are sent. They are also sent when the archive requests them.
 package outbox
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxQueue is in bytes.
+	// maxQueue is the maximum size of the queue in bytes.
 	maxQueue = 16 << 20
 	// maxBatch is the size in bytes at which a batch is sent.
 	maxBatch = 1 << 20
@@ -35,12 +35,13 @@ type Outbox struct {
 	client *http.Client // nil until the files for the client are readable; used only by Run
 	failed bool         // whether the last request failed; used only by Run
 
-	wake chan struct{} // contains an element if there may be something to send
+	wake chan struct{} // contains an element if there may be events to send
 
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
-	// current yields the events of the cluster's current state, or is nil while this replica is not the leader.
+	// current yields the events that describe the cluster's current state. It is nil while this replica is not the
+	// leader.
 	current iter.Seq[[]byte]
 	// repeat is set if the current state must be sent, but not before repeatAfter.
 	repeat      bool
@@ -66,8 +67,8 @@ func (o *Outbox) Send(line []byte) {
 	o.signal()
 }
 
-// Repeat sends the current state of the cluster, and sends it again after events were dropped. current is nil when this
-// replica is no longer the leader.
+// Repeat sends the events that describe the cluster's current state, and sends them again after events were dropped.
+// The caller passes nil when this replica is no longer the leader.
 func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +94,7 @@ func (o *Outbox) resize(by int) {
 	o.counts.queue.Set(float64(o.size))
 }
 
-// Run sends until the context ends, and then makes one last short request.
+// Run sends events until the context ends, and then makes one last request with a short timeout.
 func (o *Outbox) Run(ctx context.Context) error {
 	for {
 		select {
@@ -117,7 +118,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	return nil
 }
 
-// collect returns early if a batch is full.
+// collect waits while events arrive. It returns early if a batch is full.
 func (o *Outbox) collect(ctx context.Context) {
 	timer := time.NewTimer(collect)
 	defer timer.Stop()
@@ -149,7 +150,7 @@ func (o *Outbox) drain(ctx context.Context) {
 	}
 }
 
-// next does not remove the lines. Only Run removes lines.
+// next returns the next batch. It does not remove the lines from the queue, which only Run does.
 func (o *Outbox) next() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +179,7 @@ func (o *Outbox) remove(n int) {
 	}
 }
 
-// sendState sends the current state of the cluster if it is due, and new events in between.
+// sendState sends the events that describe the current state, if they are due. New events are sent in between.
 func (o *Outbox) sendState(ctx context.Context) {
 	current := o.due()
 	if current == nil {
@@ -202,7 +203,7 @@ func (o *Outbox) sendState(ctx context.Context) {
 	}
 }
 
-// due returns nil if the current state need not be sent now.
+// due returns the events that describe the current state, or nil if they must not be sent now.
 func (o *Outbox) due() iter.Seq[[]byte] {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -120,7 +120,8 @@ func (a *archive) expect(step string, want ...string) {
 	}
 }
 
-// run starts an outbox and an archive, and calls test. stop ends the outbox and returns the duration of its end.
+// run starts an outbox and an archive, and calls test. The function stop ends the outbox and returns the time until the
+// outbox has ended.
 func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, stop func() time.Duration)) *bytes.Buffer {
 	log := new(bytes.Buffer)
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +205,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that events are sent again until the archive has stored them, but not too often.
+// TestRetry checks that events are sent again until the archive has stored them, and that the intervals between the
+// requests are long enough.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)

@@ -36,7 +36,7 @@ type refusal struct {
 	reason string
 	// retryAfter is the time until a retry, from the header Retry-After.
 	retryAfter time.Duration
-	// invalid is set if a retry would get the same response.
+	// invalid is set if the archive rejects the events as invalid, so that a retry would get the same response.
 	invalid bool
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent only over verified TLS, even if its file and the CA bundle appear late, and
-// that redirects are not followed.
+// TestToken checks that the token is sent only over verified TLS, even if the token's file and the CA bundle appear
+// late. The outbox must not follow redirects.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// These values limit the number of Nodes that may change in an hour to one in a hundred, or a few Nodes in a small
-// fleet. That is far more than the usual number of board replacements, and far less than a bad driver release would
-// change. There is one budget for changes of identity, and one for Nodes that become unhealthy. A Node that changes
-// repeatedly does not use up the budget of other Nodes.
+// These values limit the number of Nodes that may change in an hour to one in a hundred, or to a few Nodes in a small
+// fleet. This number is much higher than the usual number of board replacements, and much lower than the number of
+// Nodes that a bad driver release would change. There is a budget for changes of identity, and another budget for Nodes
+// that become unhealthy. A Node that changes repeatedly does not use up the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -24,8 +24,8 @@ const (
 type Budget struct {
 	spent map[string]spending // changes by Node
 	// approved is the number of unused changes that an administrator approved in addition to the limit. They expire at
-	// the time until. granted contains the Nodes that used an approved change. Each Node may use one per hour, so that
-	// a Node that changes repeatedly does not use up all of them.
+	// the time until. granted contains the Nodes that used an approved change. Each Node may use one approved change
+	// per hour, so that a Node that changes repeatedly does not use up all approved changes.
 	approved int
 	until    time.Time
 	granted  map[string]spending
@@ -48,8 +48,9 @@ func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
 
-// Take uses the budget for a change of a Node, and reports whether the change is allowed. fleet is the number of Nodes
-// on which the budget depends. Repeating a change uses no budget, because the write may have failed.
+// Take reports whether the budget allows a change of a Node, and subtracts the change from the budget. The budget
+// depends on fleet, the number of Nodes. A repetition of the Node's last change is always allowed and is not
+// subtracted, because the first write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	b.sweep(now)
 	last := digest(change)
@@ -72,9 +73,9 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
-// sweep removes expired entries. It looks at all entries only if one of them has expired, because there can be an entry
-// for each Node of the fleet. A time in the future comes from a wrong clock and is replaced with the current time, so
-// that it does not block the budget for years.
+// sweep removes expired entries. It reads all entries only if an entry has expired, because there can be an entry for
+// each Node. If the time of an entry is in the future, because a clock was wrong, sweep replaces this time with the
+// current time. Otherwise the entry could block the budget for years.
 func (b *Budget) sweep(now time.Time) {
 	const window = int64(budgetWindow / time.Second)
 	if left := b.expires - now.Unix(); left > 0 && left <= window {
@@ -115,7 +116,7 @@ func (b *Budget) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// digest is short, so that the budget of a large fleet fits into an annotation.
+// digest returns a short hash of a change, so that the budget of a large fleet fits into an annotation.
 func digest(change string) string {
 	sum := sha256.Sum256([]byte(change))
 	return hex.EncodeToString(sum[:8])

@@ -32,8 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneNode checks that further changes of a node that changes again and again are refused, without effect on
-// other nodes.
+// TestBudgetOfOneNode checks a node that changes again and again. Its further changes must be refused, and must not
+// reduce the budget of other nodes.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -54,7 +54,7 @@ func TestBudgetOfOneNode(t *testing.T) {
 }
 
 // TestApprove checks that approved changes are added to the budget, and that a node that changes again and again uses
-// only one of them.
+// only one approved change.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -107,7 +107,7 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// A time in the future comes from a leader with a wrong clock, or from a clock that was set back.
+// TestBudgetOfWrongClock checks times in the future, which a leader with a wrong clock has written.
 func TestBudgetOfWrongClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

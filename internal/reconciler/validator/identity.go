@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that a page reports as present. A lost GPU may already be on another
-// Node. The serial number of a board with two GPUs is included once.
+// identitiesOf returns the identities of the GPUs that a page reports as present. It omits lost GPUs, because a lost
+// GPU may already be in another Node. If a board has two GPUs, the list contains the serial number of the board once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {
@@ -47,8 +47,8 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node, so storing
-// additional Nodes separately saves memory.
+// holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node. To save
+// memory, the map first contains one Node for each identity, and the map others contains further Nodes.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string

@@ -13,7 +13,8 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// These are the states. From Contradiction on, the inventory is rejected, so no labels are written to the Node.
+// These are the states. Contradiction and the states after it mean that the inventory is rejected and no labels are
+// written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
@@ -34,7 +35,7 @@ func (s State) Refused() bool {
 	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}, s)
 }
 
-// Finding is the state of a Node's inventory and its reason.
+// Finding is the state of a Node's inventory, and the reason for this state.
 type Finding struct {
 	State  State
 	Detail string
@@ -45,7 +46,7 @@ type Finding struct {
 // Validator holds the latest reports of the exporters. It is safe for concurrent use.
 type Validator struct {
 	rules nodelabel.Rules
-	// lapse is the time after which the last report of a silent exporter no longer conflicts with other Nodes.
+	// lapse is the age at which the last report of an exporter no longer conflicts with reports about other Nodes.
 	lapse time.Duration
 
 	mu      sync.Mutex
@@ -54,14 +55,15 @@ type Validator struct {
 }
 
 type node struct {
-	state   State // never a duplicate state, because duplicates depend on other Nodes
+	state   State // never DuplicateUUID or DuplicateSerial, which depend on other Nodes
 	detail  string
 	first   reading // labels that wait for a second, equal reading
 	settled *nodelabel.Desired
 	boards  []identity
-	// reported is the time of the last report. identified is the time of the last report with identities.
+	// reported is the time of the last report. identified is the time of the last report that contained identities of
+	// GPUs.
 	reported, identified time.Time
-	// observations contains the latest report of each exporter on the Node, nearly always one.
+	// observations contains the latest report of each exporter on the Node. Nearly all Nodes have only one exporter.
 	observations map[string]observation
 }
 
@@ -102,8 +104,8 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// Reject records that a Node's inventory is rejected for a reason that is not on the exporter's page. Its GPUs then no
-// longer conflict with other Nodes.
+// Reject records that a Node's inventory is rejected for a reason that is not on the exporter's page. After that, the
+// GPUs of this Node no longer conflict with GPUs of other Nodes.
 func (j *Validator) Reject(name string, why State, detail string, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,12 +125,12 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions, unless another exporter on the Node reports different GPUs. The labels
-// would otherwise alternate between the two reports.
+// accept derives the Node's labels from a page without contradictions. It rejects the page if another exporter on the
+// Node reports different GPUs, because otherwise the labels would alternate between the two reports.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	if n.settled != nil && n.settled.Equal(desired) {
-		desired = *n.settled // keeps only one copy in memory
+		desired = *n.settled // so that only one copy is in memory
 	}
 	n.observations[exporter] = observation{at: now, desired: desired}
 	maps.DeleteFunc(n.observations, func(_ string, w observation) bool { return now.Sub(w.at) > j.lapse })
@@ -169,8 +171,8 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns the desired state of a Node: the last state that two readings confirmed. It returns false if there is no
-// such state, or if the inventory is rejected.
+// Want returns the desired state of a Node, which is the last state that two equal readings confirmed. It returns false
+// if there is no such state, or if the inventory is rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -213,8 +215,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the findings by Node. Nodes with a silent exporter are omitted, because their boards may have been
-// moved.
+// Findings returns the findings by Node. It omits Nodes whose exporter has not responded for the time lapse, because
+// the boards of such Nodes may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()

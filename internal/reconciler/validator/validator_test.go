@@ -92,7 +92,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.wants("a", "2")
 }
 
-// A hanging exporter repeats its last reading, which must not count as a confirmation.
+// TestSameReadingTwice checks that a reading that a hanging exporter returns again does not count as a confirmation.
 func TestSameReadingTwice(t *testing.T) {
 	c := newBench(t)
 	p := c.page("1")
@@ -102,8 +102,8 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // settled labels require no second reading
 }
 
-// TestDriverDown checks that labels do not change while a driver is down, and that a reading before does not count as
-// the first of two equal readings.
+// TestDriverDown checks that labels do not change while a driver is down, and that a reading from before the outage
+// does not count as the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -191,8 +191,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestMovedBoard checks that the old node of a moved board conflicts with the new node until its exporter is read
-// again, is deleted, or has been silent for a long time.
+// TestMovedBoard checks a board that moved to another node. The old node conflicts with the new node until the exporter
+// on the old node is read again, is deleted, or has not responded for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
@@ -219,7 +219,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// An example of a silent node is a node that was switched off and then lost a board.
+// TestSilentIsNotRefused checks a node that was switched off before a board was moved from it to another node. The
+// inventory of the old node must not count as rejected.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newBench(t)
 	c.settles("old", "1")
@@ -266,7 +267,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// Two spellings that become the same label value are the same serial number.
+// TestDuplicateLabel checks that two serial numbers count as the same serial number if they have the same label value.
 func TestDuplicateLabel(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1654")
@@ -341,8 +342,7 @@ func TestForget(t *testing.T) {
 }
 
 // TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down,
-// because it is then unknown which of two Nodes holds the board. A finding about the page itself has priority over a
-// conflict.
+// because the node may still contain the board. A finding about the page itself must have priority over a conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// lackedAgain is the interval between two checks for a resource that the API server does not serve, because an upgrade
-// may add it. unknownAgain is the interval after an error.
+// lackedAgain is the interval between two checks for a resource that the API server does not serve yet. An upgrade of
+// the API server may add the resource. unknownAgain is the interval after a check that failed.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second
@@ -54,7 +54,7 @@ func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfac
 	}
 }
 
-// serves returns an error if it is unknown whether the API server serves the resource.
+// serves returns an error if it cannot determine whether the API server serves the resource.
 func serves(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
 	switch {

@@ -74,7 +74,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Neither a missing resource nor a hanging API server may delay the return after the context ended.
+// TestServedEnds checks that Served returns immediately after the context ends, even if the resource is missing or the
+// API server hangs.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// Resources of the Kubernetes API, as they are named in its paths.
+// These are the names of resources in the paths of the Kubernetes API.
 const (
 	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
@@ -54,7 +54,8 @@ var Label = metric.Label{Name: "resource", Help: "Resource that could not be lis
 // quiet is the time without failures after which a failure is logged again. It is longer than the informers' backoff.
 const quiet = 10 * time.Minute
 
-// Failures counts the failures and logs each failure once. It is a [prometheus.Collector] and safe for concurrent use.
+// Failures counts failed lists and watches, and logs each failure once. It is a [prometheus.Collector] and safe for
+// concurrent use.
 type Failures struct {
 	*prometheus.CounterVec
 	log *slog.Logger
@@ -68,7 +69,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns Failures without failures.
+// New returns a Failures with counters that are 0.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),

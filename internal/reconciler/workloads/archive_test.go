@@ -77,12 +77,12 @@ func (w *world) archived(args ...string) *sent {
 	return s
 }
 
-// at returns whole seconds, like the API server.
+// at returns the time that is the given duration after the start of the test.
 func at(since time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since))
 }
 
-// life returns the versions of a pod that runs, restarts several times, and ends.
+// life returns successive versions of a pod that runs, restarts several times, and ends.
 func life(p *corev1.Pod) []*corev1.Pod {
 	p.CreationTimestamp, p.Status.Phase, p.Status.StartTime = at(0), corev1.PodPending, nil
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at(time.Second)}}
@@ -165,7 +165,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestWorkloadEnd ends the pods of a workload shortly after one another, so that one sweep removes all of them.
+// TestWorkloadEnd checks the event for the end of a workload. The pods of the workload end shortly after one another,
+// so that one call of sweep removes all of them.
 func TestWorkloadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

@@ -12,20 +12,20 @@ import (
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is called for each controller whose owner chain must be read.
+	// traced is called for each controller when its owner chain must be read.
 	traced  func(reference)
 	started time.Time
 
 	mu     sync.Mutex
-	listed bool // whether all existing pods were put into the book
+	listed bool // whether the book contains all existing pods
 	pods   map[key]*entry
 	claims map[claimKey]*claim
 	users  map[claimKey]entries // pods that refer to a claim
 	gone   map[claimKey]bool    // deleted claims that pods still refer to
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the owners of pods, except owners that could not be read. news contains events of these owners
-	// until takeNews returns them.
+	// lives contains the owners of pods, except owners that could not be read. news contains new events of these
+	// owners. takeNews returns and removes these events.
 	lives map[reference]*life
 	news  []event.Event
 }
@@ -39,8 +39,8 @@ type entry struct {
 	amounts []amount
 	// ended is the time when the pod finished or was deleted, or zero before that.
 	ended time.Time
-	// samples is nil until the series are rendered. workload is set only for a pod without a controller, which is its
-	// own workload.
+	// samples is nil until the series are rendered. workload is set only if the pod has no controller. Such a pod is
+	// its own workload.
 	samples  *podSamples
 	workload *level
 }
@@ -64,8 +64,8 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 	}
 }
 
-// put stores the current state of a pod and reports whether the pod requests a GPU. It returns the previous state, or
-// nil if no GPU request of the pod was known.
+// put stores the current state of a pod and reports whether the pod requests a GPU. It also returns the previous state
+// of the pod, or nil if it was not known before that the pod requests a GPU.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	wasGPU := e.gpu
 	b.settle(e)
 	if !wasGPU {
-		before = nil // its first event has not been written yet
+		before = nil // the pod has no earlier event
 	}
 	return before, e.gpu
 }
@@ -122,8 +122,8 @@ func (b *book) wants(of reference) bool {
 	return b.owners[of] != nil
 }
 
-// putChain stores the owner chain of a controller unless a better chain is known. It returns false if no pod has this
-// controller any more.
+// putChain stores the owner chain of a controller, unless it already has a chain with more information. It returns
+// false if there is no longer a pod with this controller.
 func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,8 +164,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of a pod when its owners are known. Series without the owners would get other labels later,
-// and Prometheus would store both.
+// show renders the series of a pod when its owners are known. If it rendered them earlier, their labels would change
+// when the owners are known, and Prometheus would store two series.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -192,8 +192,8 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-// disown detaches an entry from a controller. If it was the controller's last pod, the controller is removed too, and
-// its workloads ended at the given time.
+// disown removes a pod from its controller. If the controller has no other pod, disown also removes the controller, and
+// records the given time as the end of the controller's workloads.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {
@@ -226,7 +226,8 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep removes ended pods after their retention. The order matters, because a workload ends with its last pod.
+// sweep removes pods whose retention time after their end is over. It removes pods in the order in which they ended,
+// because a workload ends when its last pod ends.
 func (b *book) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

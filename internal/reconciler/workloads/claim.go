@@ -45,14 +45,15 @@ func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
 			w.addRequest(c, e.DeviceClassName, e.AllocationMode, e.Count, allocated(from, r.Name))
 		}
 		for _, sub := range r.FirstAvailable {
-			// The allocation shows which alternative was selected.
+			// The request lists alternatives. The allocation shows which alternative was selected.
 			w.addRequest(c, sub.DeviceClassName, resourcev1.DeviceAllocationModeAll, 0, allocated(from, r.Name+"/"+sub.Name))
 		}
 	}
 	return c
 }
 
-// In the mode "all", the number of devices is known only after the allocation.
+// addRequest adds the GPUs of a request to a claim. In the mode "all", the number of devices is known only after the
+// allocation.
 func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
 	if !w.opts.DeviceClasses.MatchString(class) {
 		return
@@ -79,7 +80,8 @@ func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	return n
 }
 
-// putClaim stores the current state of a claim. It returns the pods whose GPU request became known through the claim.
+// putClaim stores the current state of a claim. It returns the pods that are now known to request a GPU because of the
+// claim.
 func (b *book) putClaim(c *claim) []*pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +97,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim keeps a claim to which pods still refer, because a claim is often deleted before the series of its pod
-// end.
+// removeClaim removes a deleted claim when no pod refers to it any more. A claim is often deleted while its pod still
+// has series.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package workloads finds the workload of each pod that requests GPUs, because the nodes have no information about
-// workloads.
+// Package workloads finds the workload of each pod that requests GPUs. It reads the API server, because the exporters
+// on the nodes have no information about workloads.
 //
 // A pod that requests a GPU, with an extended resource or with a claim, is stored in a few hundred bytes (pod.go,
-// claim.go). Its owner references are followed to the root with metadata-only requests, once for each controller and
-// not for each pod (owner.go, lookup.go). All state is in one book (book.go), from which the series are rendered
-// (series.go). Facts that do not fit into series, such as the time of a change or the exit code of a restarted
+// claim.go). Metadata-only requests follow its owner references to the root, once for each controller and not for each
+// pod (owner.go, lookup.go). The type book contains all state (book.go). The series are rendered from this state
+// (series.go). Details that do not fit into series, such as the time of a change or the exit code of a restarted
 // container, are written as events (event.go, snapshot.go).
 //
 // This package never writes to a pod. A finalizer would delay the deletion of every pod until this program responds. No

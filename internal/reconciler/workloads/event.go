@@ -21,16 +21,16 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. An event that is written again after a change of leader or a broken watch must have the
-// same id, so the id does not depend on the time of observation. A new leader may see only a later version of the pod.
-// Therefore the id includes the resource version only if nothing else distinguishes the events.
+// change is an event of a pod. After a change of leader or a broken watch, the event may be written again, and must
+// then have the same id. Therefore the id does not depend on the time of observation. A new leader may see only a later
+// version of the pod, so the id includes the pod's resource version only if nothing else distinguishes the events.
 type change struct {
 	name    string
 	which   []string // distinguishes the events of the pod that have the same name
 	at      time.Time
 	details details
-	// unsure is set if an earlier leader may have sent the event with another time. The event is then logged but not
-	// sent, because the archive could store it as a second row.
+	// unsure is set if an earlier leader may have sent the same event with another time. The event is then logged but
+	// not sent, because the archive could store it as a second row.
 	unsure bool
 }
 
@@ -38,12 +38,12 @@ type details map[string]any
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Events from before this replica became the leader are written only if they are not older than recently. An earlier
-// leader may have missed them.
+// recently is the maximum age of events from before this replica became the leader. Newer events are written, because
+// the earlier leader may have missed them.
 const recently = 5 * time.Minute
 
-// changes returns the events between two versions of a pod, except events before the time since. The version before is
-// nil if no earlier version of the pod is known.
+// changes returns the events that occurred between two versions of a pod, except events before the time since. The
+// argument before is nil if no earlier version of the pod is known.
 func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {
@@ -80,7 +80,8 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-// phaseEvent uses the latest time in the status if the status does not contain the time at which the phase began.
+// phaseEvent returns the event for the pod's current phase. If the status does not contain the time at which the phase
+// began, the event has the latest time in the status.
 func phaseEvent(was *status, p *pod) change {
 	is, at := p.status, p.status.entered
 	if at.IsZero() {
@@ -97,8 +98,8 @@ func conditionEvent(was, is state, at time.Time) change {
 	}}
 }
 
-// The id of a failure event omits the number of restarts, because this number is higher if the end is seen only after
-// the restart.
+// The id of a failure event omits the number of restarts, because this number is higher if the program sees the failure
+// only after the restart.
 func failureEvent(c container) change {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
 	return change{name: eventFailure, which: which, at: c.ended.at, details: details{

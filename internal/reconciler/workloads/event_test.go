@@ -28,7 +28,7 @@ func (w *world) newEvents() []map[string]any {
 	return events
 }
 
-// brief removes the fields that are the same in all events of a pod, and the times.
+// brief removes the times of events and the fields that are equal in all events of a pod.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -234,7 +234,8 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// The value hunter2 stands for a secret and must not be in the log.
+// TestSnapshot checks the snapshots of pods. The string hunter2 represents a secret in a pod and must not be in the
+// log.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})

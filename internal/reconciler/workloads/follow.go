@@ -49,8 +49,8 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether an update shows another pod with the same name. This happens if the watch was broken during
-// the deletion and the creation.
+// replaced reports whether the two objects of an update are different pods with the same name. Such an update occurs if
+// the watch was broken when the old pod was deleted and the new pod was created.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
 	after, still := obj.(*pod)
@@ -107,15 +107,15 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	g.Go(func() { informer.RunWithContext(ctx) })
 	select {
 	case <-registration.HasSyncedChecker().Done():
-		w.repeat(b, c.Pods.GetStore()) // the claim may show that further pods request GPUs
+		w.repeat(b, c.Pods.GetStore()) // the claim may show that more pods request GPUs
 	case <-ctx.Done():
 	}
 	g.Wait()
 	return nil
 }
 
-// repeat makes the archive's sender send the events that lead to the current state. An earlier leader may not have sent
-// them.
+// repeat makes the sender for the archive send the events that describe the current state, because an earlier leader
+// may not have sent them.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

@@ -36,8 +36,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics unless every gauge in the catalogue can be rendered with all its labels. The labels from the
-// allow-lists are not checked.
+// mustRender panics if a gauge in the catalogue is never rendered or is rendered with other labels than in the
+// catalogue. It does not check the labels from the allow-lists.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true
@@ -55,7 +55,8 @@ func mustRender() {
 	}
 }
 
-// newCounter creates the series of every label value at the start, so that Prometheus does not miss the first increase.
+// newCounter returns a counter that has a series for every label value from the start, so that Prometheus does not miss
+// the first increase.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {

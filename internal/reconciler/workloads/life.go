@@ -22,8 +22,8 @@ type life struct {
 	chains  int // number of owner chains that contain the workload
 }
 
-// begin records that an owner chain is in use. For the first chain that contains a workload, it adds the event for the
-// creation of the workload.
+// begin records that pods use an owner chain. If the chain is the first chain that contains a workload, begin adds the
+// event for the creation of this workload.
 func (b *book) begin(l *ownerChain) {
 	for i, at := range l.levels {
 		if l.created[i].IsZero() {
@@ -39,7 +39,8 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records that an owner chain is no longer in use. A workload ends with the last chain that contains it.
+// end records that no pod uses an owner chain any more. If no other chain contains a workload of this chain, the
+// workload has ended.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {
 		w := b.lives[of]
@@ -111,7 +112,7 @@ func (b *book) requestsGPU(p *pod) bool {
 	})
 }
 
-// current yields the events that lead to the current state, including events of pods that ended before this replica
+// current yields the events that describe the current state, including events of pods that ended before this replica
 // became the leader.
 func (w *Workloads) current(b *book, pods cache.Store) iter.Seq[[]byte] {
 	return func(yield func(line []byte) bool) {

@@ -27,8 +27,8 @@ var localQueues = []schema.GroupVersionResource{
 
 type localQueue struct{ namespace, name string }
 
-// clusterQueues contains the ClusterQueue of each LocalQueue. A deleted LocalQueue is kept, because its pods may still
-// run.
+// clusterQueues contains the ClusterQueue of each LocalQueue. It also contains deleted LocalQueues, because their pods
+// may still run.
 type clusterQueues struct {
 	of map[localQueue]string
 	// labelled is set if LocalQueues cannot be read and the pods' labels are used instead.
@@ -37,8 +37,8 @@ type clusterQueues struct {
 	stale map[string]bool
 }
 
-// resolve returns a queue with the ClusterQueue of its LocalQueue. It normally ignores the pod's label for the
-// ClusterQueue, because anyone who can create pods can set this label.
+// resolve adds the ClusterQueue to a pod's queue. It normally reads the ClusterQueue from the LocalQueue and ignores
+// the pod's label, because anyone who can create pods can set this label.
 func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	switch {
 	case c.labelled:
@@ -51,8 +51,8 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue leaves the rendering of the affected pods to the next page. Immediate rendering would require a pass
-// over all pods for each LocalQueue.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The next page renders the affected pods again. If
+// putLocalQueue rendered them, it would have to search all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 	return nil
 }
 
-// reduceLocalQueue removes the largest parts: the status and the managed fields.
+// reduceLocalQueue removes the status and the managed fields, which are the largest parts of a LocalQueue.
 func reduceLocalQueue(obj any) (any, error) {
 	if q, ok := obj.(*unstructured.Unstructured); ok {
 		q.SetManagedFields(nil)

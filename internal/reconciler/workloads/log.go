@@ -36,7 +36,8 @@ func (l *eventLog) writeEvents(p *pod, events []change) {
 	p.full = nil
 }
 
-// The event of a snapshot has the time of the pod's last update, if the pod contains this time.
+// writeSnapshot writes a snapshot of a pod. The event has the time of the pod's last update, if the pod contains this
+// time.
 func (l *eventLog) writeSnapshot(p *pod) {
 	at := p.changed()
 	for _, m := range p.full.ManagedFields {

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// These are the lifetimes of cached results. The controller of an object rarely changes. Administrators can change
-// permissions and served kinds.
+// These are the lifetimes of cached results. foundFor is long, because the controller of an object rarely changes.
+// refusedFor is short, because administrators can change permissions and the served kinds at any time.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
 )
 
 // lookup reads owners with metadata-only requests and caches the results. It is safe for concurrent use. Concurrent
-// callers for the same owner share a request.
+// callers that request the same owner share one request.
 type lookup struct {
 	objects metadata.Interface
 	kinds   meta.ResettableRESTMapperWithContext
@@ -37,8 +37,8 @@ type lookup struct {
 
 	mu    sync.Mutex
 	known map[reference]answer
-	// closed contains the kinds and namespaces that RBAC forbids, with the time until which no request is made.
-	// Otherwise each of thousands of Jobs would cause a request.
+	// closed contains the kinds and namespaces that RBAC forbids, with the time until which no request is made. Without
+	// closed, each of thousands of Jobs would cause a request.
 	closed map[scope]time.Time
 	// logged contains the logged errors by reason and kind.
 	logged map[string]bool
@@ -53,8 +53,9 @@ type scope struct {
 	namespace string
 }
 
-// answer is the result of a request for an owner. self is the reference to the owner with the resolved namespace. If
-// the request failed, why contains the reason, and the other values are unknown.
+// answer is the result of a request for an owner. self is the reference to this owner, with the owner's own namespace.
+// controller is the reference to the owner's controller. If the request failed, why is the reason, and the other values
+// are unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
@@ -122,7 +123,7 @@ func (l *lookup) forget() {
 
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // the end of the context interrupted the request, which is not a failure
+		if a.why != failed || ctx.Err() == nil { // a request that the end of the context interrupted is not a failure
 			l.count(a.result())
 		}
 	}()
@@ -182,8 +183,8 @@ func (a answer) result() string {
 	return string(a.why)
 }
 
-// mapping returns the resource of a kind. An unknown kind may have been installed since the served kinds were read.
-// Therefore mapping reads the served kinds again, but at most once in the time refusedFor.
+// mapping returns the resource of a kind. If the kind is unknown, mapping reads the served kinds again, because the
+// kind may have been installed in the meantime. It does this at most once in the time refusedFor.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
@@ -193,8 +194,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again unless they were read recently. It reports whether the last reading was not
-// before the time looked.
+// renewed reads the served kinds again, unless they were read recently. It reports whether the kinds were read at the
+// time looked or later.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()

@@ -17,7 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Without expiry, the results for deleted namespaces would stay in memory.
+// TestLookupForgets checks that cached results expire. Otherwise the results for deleted namespaces would stay in
+// memory.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))
@@ -34,8 +35,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed installs a kind after the first request. All callers see the old list of kinds before the first caller
-// requests the new list.
+// installed simulates a kind that is installed after the first request. All callers get the old list of kinds before
+// the first caller requests the new list.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup

@@ -35,14 +35,14 @@ type Options struct {
 	Retention time.Duration
 	// PodLabels and PodAnnotations contain the keys of exported labels and annotations.
 	PodLabels, PodAnnotations cli.List
-	// With OwnerLabels, a label named in PodLabels that is missing on a pod is taken from the nearest owner that has
-	// it.
+	// If OwnerLabels is set and a pod lacks a label in PodLabels, the label is taken from the pod's nearest owner that
+	// has the label.
 	OwnerLabels bool
-	// Events enables the event log. Snapshots selects whether and where a snapshot of the pod is written with its
-	// events.
+	// Events enables the event log. Snapshots selects whether a snapshot of the pod is written with the pod's events,
+	// and whether it is logged or sent to the archive.
 	Events    bool
 	Snapshots string
-	// Output receives the events. If it is nil, they are written to standard output.
+	// Output is the writer for the event log. If it is nil, the events are written to standard output.
 	Output io.Writer
 	// Archive also receives the events. It is nil if no archive is configured.
 	Archive Archive
@@ -52,7 +52,7 @@ type Options struct {
 type Archive interface {
 	// Send sends the line of an event. It does not block.
 	Send(line []byte)
-	// Repeat sends all events that lead to the current state. It is called with nil when this replica is no longer the
+	// Repeat sends all events that describe the current state. It is called with nil when this replica is no longer the
 	// leader.
 	Repeat(current iter.Seq[[]byte])
 }
@@ -86,7 +86,8 @@ func (o *Options) Validate() error {
 		validKeys(flagPodAnnotations, "annotation_", o.PodAnnotations))...)
 }
 
-// validKeys also rejects different keys that would become the same label.
+// validKeys checks a list of label or annotation keys. It also rejects different keys that would become the same label
+// name.
 func validKeys(flag, prefix string, keys []string) error {
 	seen := make(map[string]string)
 	for i, name := range labelNames(prefix, keys) {

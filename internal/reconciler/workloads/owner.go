@@ -14,15 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// reference identifies an object in the same way as an owner reference. The namespace is the namespace of the dependent
-// object until it is known that the owner is cluster-scoped.
+// reference identifies an owner, with the fields of an owner reference. An owner reference contains no namespace, so
+// namespace is the namespace of the dependent object. It becomes empty if the owner is found to be cluster-scoped.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
 }
 
-// refer truncates the parts of an owner reference to the length of a label value, because the API server limits only
-// the size of the whole object, to 1.5 MiB.
+// refer converts an owner reference. It truncates each field to the maximum length of a label value, because the API
+// server limits only the size of the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -48,7 +48,7 @@ const maxDepth = 32
 
 type reason string
 
-// The zero value means that the root was reached.
+// These are the reasons why an owner chain ends before its root. The zero value means that the chain reached the root.
 const (
 	forbidden   reason = "forbidden"    // RBAC forbids reading the kind
 	notFound    reason = "not_found"    // there is no such object, or it has another UID
@@ -78,10 +78,10 @@ type ownerChain struct {
 	levels []reference
 	// created contains the creation time of each level, or zero if the time is unknown.
 	created []time.Time
-	// queue comes from the lowest level that names a queue.
+	// queue is the queue in the labels of the level nearest to the pod that has a queue.
 	queue queue
-	// labels contains label values in the order of the allow-list. Each value comes from the lowest level that has the
-	// label.
+	// labels contains label values in the order of the allow-list. Each value comes from the level nearest to the pod
+	// that has the label.
 	labels []string
 	// stopped is the reason why the last level may not be the root.
 	stopped reason
@@ -89,7 +89,7 @@ type ownerChain struct {
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns zero if the level has no owner or its owner is unknown.
+// parent returns the owner of a level. It returns zero if the level has no owner or the owner is unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
@@ -97,9 +97,9 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known chain, which may be nil. A chain that ends in an error replaces
-// no chain, because a wrong root would create a separate series in Prometheus. The known chain is also kept if the new
-// chain is only its beginning, because owners are often deleted before their pods.
+// replaces reports whether the chain replaces the known chain, which may be nil. A chain that ends with an error
+// replaces no other chain, because its wrong root would create new series in Prometheus. A chain that is only the
+// beginning of the known chain does not replace it either, because owners are often deleted before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:
@@ -118,7 +118,8 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 
 type controllerOf func(ctx context.Context, of reference) answer
 
-// trace follows only controllers, because other owners only delay garbage collection.
+// trace reads the owners of a pod from its controller to the root. It follows only the controller of each owner,
+// because other owner references affect only garbage collection.
 func trace(ctx context.Context, controller reference, lookUp controllerOf) *ownerChain {
 	l := &ownerChain{}
 	seen := make(map[types.UID]bool)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestReplaces checks that the known owners are replaced only by a result with more information.
+// TestReplaces checks that a known owner chain is replaced only by a chain with more information.
 func TestReplaces(t *testing.T) {
 	walk := func(stopped reason, names ...string) *ownerChain {
 		l := &ownerChain{stopped: stopped}

@@ -16,7 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// chain returns owners, from the pod's controller to the root. A level is written as "apiVersion Kind".
+// chain returns the owners of a pod, from its controller to the root. Each argument has the form "apiVersion Kind".
 func chain(levels ...string) []*metav1.PartialObjectMetadata {
 	var above *metav1.PartialObjectMetadata
 	var owners []*metav1.PartialObjectMetadata
@@ -139,8 +139,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission does not cause a request for each owner, and that a
-// permission that is granted later is noticed.
+// TestForbiddenIsRemembered checks that a missing permission does not cause a request for each owner. If the permission
+// is granted later, the owners must be read.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -171,7 +171,8 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
-// In a cluster with thousands of Jobs per hour, every Job would otherwise be read again an hour later.
+// TestOwnersOfPodsThatAreGone checks that owners without pods are not read again. Otherwise, in a cluster with
+// thousands of Jobs per hour, every Job would be read again an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)
@@ -210,7 +211,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that the known owners are kept if they cannot be read again.
+// TestWalksThatStopSooner checks that the known owners remain on the page if they cannot be read again.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string

@@ -17,21 +17,21 @@ func (pg *page) add(m metricID, samples ...sample) {
 	}
 }
 
-// addLevel adds a workload once, even if many pods belong to the workload. If two references to the workload have
-// different parents, addLevel selects the same parent at every scrape.
+// addLevel adds a workload to the page once, even if many pods belong to the workload. If the owner chains contain
+// different parents for the workload, addLevel selects the same parent at every scrape.
 func (pg *page) addLevel(l *level) {
 	if other := pg.levels[l.key]; other == nil || l.before(other) {
 		pg.levels[l.key] = l
 	}
 }
 
-// stop is the kind of owner at which a chain ends before its root, and the reason.
+// stop contains the kind of the owner at which a chain ends before its root, and the reason.
 type stop struct {
 	kind string
 	why  reason
 }
 
-// page returns no series before all pods were listed.
+// page returns the series. Before all pods have been listed, it returns no series.
 func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ type pod struct {
 	node        string
 	owner       reference // controller of the pod; zero if there is none
 	amounts     []amount
-	claims      []string // names of its resource claims, without duplicates
+	claims      []string // names of the pod's resource claims, without duplicates
 	labels      []string // values in the order of the allow-list
 	annotations []string
 	queue       queue // labels in the pod's own metadata
@@ -84,8 +84,8 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns the time when a pod succeeded or failed, or zero if it may still run. A pod that its node rejected
-// never ran a container. Its time is in the conditions, or is not in the status at all.
+// finished returns the time when a pod succeeded or failed, or zero if it may still run. If the node rejected the pod,
+// the pod never ran a container, so finished uses the time in the conditions, if there is one.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}
@@ -126,7 +126,7 @@ func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	}
 }
 
-// allowed returns nil if no listed key has a value.
+// allowed returns the values for the listed keys, or nil if no listed key has a value.
 func allowed(list []string, from map[string]string) []string {
 	if !slices.ContainsFunc(list, func(k string) bool { return from[k] != "" }) {
 		return nil
@@ -149,7 +149,7 @@ func inherit(own, owner []string) []string {
 	return values
 }
 
-// specHash omits the node, because scheduling already causes a condition event.
+// specHash returns a hash of a pod's spec. It omits the node name, because scheduling already causes a condition event.
 func specHash(p *corev1.Pod) uint64 {
 	spec := p.Spec
 	spec.NodeName = ""

@@ -158,7 +158,8 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// The name of a claim that is created from a template is in the pod's status after the creation.
+// TestClaimFromTemplate checks a claim that is created from a template. After its creation, the name of the claim is in
+// the pod's status.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -223,8 +224,8 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain checks that a new claim is kept when the pod ends that referred to an earlier claim with the same
-// name.
+// TestClaimMadeAgain checks two claims with the same name, one after the other. The second claim must be kept when the
+// pod that referred to the first claim ends.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
@@ -244,7 +245,7 @@ func TestClaimMadeAgain(t *testing.T) {
 	})
 }
 
-// The API server serves resource claims only after an upgrade.
+// TestNoClaimsServed checks an API server that serves resource claims only after an upgrade.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("q", "1", nil), claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)))
@@ -288,7 +289,7 @@ func (w *world) delete(resource, name string) {
 	w.check(w.kube.Tracker().Delete(resourceOf(resource), "team-a", name))
 }
 
-// check also waits until the change has been processed.
+// check fails the test on an error, and waits until the change has been processed.
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {

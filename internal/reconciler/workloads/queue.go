@@ -18,7 +18,7 @@ type queue struct {
 	local bool
 }
 
-// or returns q, or other if q has no name. The ClusterQueue of q has priority in both cases.
+// or returns q, or other if q has no name. In both cases, the result has the ClusterQueue of q if q has a ClusterQueue.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)
@@ -27,23 +27,23 @@ func (q queue) or(other queue) queue {
 	return q
 }
 
-// These are Kueue's labels: the label with which a user selects a queue, and the labels that Kueue 0.17 and newer add
-// to admitted pods (pkg/constants/constants.go, pkg/controller/constants/constants.go).
+// These are Kueue's label keys. With the first label, a user selects a queue. Kueue 0.17 and newer versions add the
+// other labels to admitted pods (pkg/constants/constants.go, pkg/controller/constants/constants.go).
 const (
 	kueueQueue        = "kueue.x-k8s.io/queue-name"
 	kueueLocalQueue   = "kueue.x-k8s.io/local-queue-name"
 	kueueClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// These are Volcano's keys: the key on a Volcano job, which the job's controller copies to the pods
-// (pkg/controllers/job/job_controller_util.go), and the key on other pods.
+// These are Volcano's keys. Volcano copies volcano.sh/queue-name from a Volcano job to the labels of the job's pods
+// (pkg/controllers/job/job_controller_util.go). Other pods can have the annotation scheduling.volcano.sh/queue-name.
 const (
 	volcanoJobQueue = "volcano.sh/queue-name"
 	volcanoQueue    = "scheduling.volcano.sh/queue-name"
 )
 
-// These are YuniKorn's keys (pkg/common/constants/constants.go). The short label is used only for pods that YuniKorn
-// schedules, because other programs also use this label.
+// These are YuniKorn's keys for a queue (pkg/common/constants/constants.go). The short label is used only for pods that
+// YuniKorn schedules, because other programs also use this label.
 const (
 	yunikornQueue      = "yunikorn.apache.org/queue"
 	yunikornShortQueue = "queue"
@@ -67,7 +67,8 @@ func queueOfPod(p *corev1.Pod) queue {
 	return newQueue(name, labels[kueueClusterQueue], false)
 }
 
-// Kueue admits a pod's owner, and copies the queue to the pod only if the feature AssignQueueLabelsForPods is enabled.
+// queueOfOwner returns the queue in an owner's labels. The owner's labels are needed, because Kueue admits the owner of
+// a pod, and copies the queue to the pod only if the feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
 func newQueue(name, cluster string, local bool) queue {

@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue uses pods from the schedulers' repositories. source lists the files that set or read their labels and
-// annotations.
+// TestQueue checks the queues of pods that are copied from the schedulers' repositories. source lists the files that
+// set or read the pods' labels and annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// For a claim, the resource of an amount is the name of the device class.
+// amount is a number of requested GPUs. For a claim, resource is the name of the device class.
 type amount struct {
 	resource string
 	count    float64
@@ -28,7 +28,8 @@ func (w *Workloads) requests(p *corev1.Pod) []amount {
 	return amounts
 }
 
-// A device class can also be requested as an extended resource (KEP-5004).
+// isGPU reports whether an extended resource is a GPU. A device class can also be requested as an extended resource
+// (KEP-5004).
 func (w *Workloads) isGPU(name string) bool {
 	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {
 		return w.opts.DeviceClasses.MatchString(class)

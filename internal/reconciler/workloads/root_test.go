@@ -63,7 +63,7 @@ func workloadLine(o *metav1.PartialObjectMetadata, parent string) string {
 	return fmt.Sprintf(`gpuledger_workload_info{kind=%q,name=%q,namespace=%q,parent_uid=%q,uid=%q} 1`, o.Kind, o.Name, o.Namespace, parent, o.UID)
 }
 
-// The driver of a Spark job is a pod without a controller that owns other pods.
+// TestBarePod checks a pod that has no controller and owns other pods, such as the driver of a Spark job.
 func TestBarePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := gpuPod("driver", "1", nil)
@@ -83,8 +83,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that every scrape shows the same parent of a workload, even if two references to the workload
-// differ.
+// TestOneParent checks that every scrape shows the same parent of a workload, even if two owner chains contain
+// different parents.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")

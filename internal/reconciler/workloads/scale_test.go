@@ -39,7 +39,7 @@ func TestManyPods(t *testing.T) {
 			if _, err := w.kube.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // the fake holds 100 events
+			synctest.Wait() // the fake client's watch buffers at most 100 events
 		}
 		w.scrapes(*scrapes, *size)
 		queues := w.others.Resource(schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "localqueues"})

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// sample is a line of the page, or empty for a missing sample. Lines are rendered once and not at every scrape, because
-// a large cluster has a hundred thousand samples.
+// sample is a line of the page, or an empty string if there is no sample. Each line is rendered once and not at every
+// scrape, because a large cluster has a hundred thousand samples.
 type sample string
 
 // renderer creates the samples. It is used only while the book is locked.
@@ -23,8 +23,8 @@ type renderer struct {
 	labels, annotations []string
 
 	pairs metric.Pairs
-	// If strict is set, a sample whose labels differ from the catalogue causes a panic. Labels from the allow-lists are
-	// not in the catalogue.
+	// If strict is set, a sample with other labels than in the catalogue causes a panic. strict is set only without
+	// allow-lists, because labels from the allow-lists are not in the catalogue.
 	strict bool
 }
 
@@ -80,8 +80,8 @@ type level struct {
 	of     belonging // labels that identify the workload; set only for a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload. A level with a parent is preferred,
-// and then a level whose chain reached the root.
+// before reports whether l is preferred to another level for the same workload. A level with a parent is preferred to a
+// level without a parent. If this does not decide, a level whose chain reached the root is preferred.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):
@@ -92,10 +92,10 @@ func (l *level) before(other *level) bool {
 	return l.parent < other.parent
 }
 
-// belonging contains the labels that identify the workload of a pod.
+// belonging contains the labels by which a pod's series name the pod's workload.
 type belonging = []*dto.LabelPair
 
-// above contains the series of a controller and of the controller's owners.
+// above contains the series of a controller and of all owners above it.
 type above struct {
 	of     belonging
 	levels []level
@@ -125,7 +125,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 	}
 }
 
-// bare renders the workload of a pod without a controller: the pod itself.
+// bare renders the workload of a pod that has no controller. This workload is the pod itself.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "", true)
@@ -139,7 +139,8 @@ type podSamples struct {
 	requests                  []sample
 }
 
-// The queue and the labels of the pod may come from owners.
+// pod renders the series of a pod. The caller passes the queue and the labels, because they may come from the pod's
+// owners.
 func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}

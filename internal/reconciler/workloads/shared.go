@@ -3,5 +3,6 @@ package workloads
 import "unique"
 
 // shared returns the interned copy of a string, for names of namespaces, nodes and kinds that many pods have in common.
-// The garbage collector frees unused copies, so names that a tenant invents disappear with the tenant's pods.
+// The garbage collector frees unused copies, so arbitrary names in the pods of a tenant do not stay in memory after the
+// pods end.
 func shared(s string) string { return unique.Make(s).Value() }

@@ -23,13 +23,13 @@ type condition struct {
 	since int64                // seconds since the Unix epoch; the API server has the same resolution
 }
 
-// state omits the message of a condition, because the scheduler changes it repeatedly.
+// state omits the message of a condition, because the scheduler changes this message repeatedly.
 type state struct{ name, status, reason string }
 
 type container struct {
 	name     string
 	restarts int32
-	// ended is the last termination, or nil if the container has never ended.
+	// ended is the last end of the container, or nil if the container has never ended.
 	ended *ending
 }
 
@@ -59,7 +59,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	return s
 }
 
-// enteredPhase returns zero if the status does not contain the time.
+// enteredPhase returns the time at which a pod entered its phase, or zero if the status does not contain this time.
 func enteredPhase(p *corev1.Pod) time.Time {
 	switch p.Status.Phase {
 	case corev1.PodPending:
@@ -78,8 +78,9 @@ func enteredPhase(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// allStarted returns the time at which every container had started for the first time. At this time, the kubelet sets
-// the phase Running. The result is zero if the status no longer contains this time after restarts.
+// allStarted returns the latest of the times at which the containers started for the first time. At this time, the
+// kubelet set the phase Running. After restarts the status may no longer contain one of these times. Then the result is
+// zero.
 func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	for i := range containers {
 		at := firstStart(&containers[i])
@@ -92,8 +93,8 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 }
 
 // firstStart returns the start time of a container's first run, or zero if the status does not contain this run. Runs
-// are numbered from zero. LastTerminationState describes run RestartCount while the container waits, and run
-// RestartCount-1 otherwise.
+// are numbered from zero. While the container waits, LastTerminationState describes the run with the number
+// RestartCount. Otherwise, it describes the run with the number RestartCount-1.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount
 	if c.State.Waiting == nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// upstream contains owner chains that controllers outside Kubernetes create, from the pod's controller to the object
-// that a person creates. Each controller sets controller: true in the owner reference.
+// upstream contains owner chains that third-party controllers create. Each chain begins with the pod's controller and
+// ends with the object that a person creates. Each controller sets controller: true in the owner reference.
 var upstream = []struct {
 	name   string
 	source string // repository, commit, and the files that set the references
@@ -123,8 +123,9 @@ func TestUpstreamOwners(t *testing.T) {
 	}
 }
 
-// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the run of the application. The
-// Spark operator sets the owner of the run without controller: true.
+// TestScheduledSpark checks that the owner chain of a scheduled Spark application ends at the SparkApplication of one
+// run. The chain does not contain the ScheduledSparkApplication, because the Spark operator does not set controller:
+// true in the run's owner reference.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("sparkoperator.k8s.io/v1beta2 SparkApplication", "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication")

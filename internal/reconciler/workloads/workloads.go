@@ -23,7 +23,7 @@ import (
 // Cluster contains the clients and the informer for workloads. The informer holds pods in the form that
 // [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
-	// Watches lists and watches, and Kube makes all other requests.
+	// Watches makes lists and watches, and Kube makes all other requests.
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
@@ -33,8 +33,8 @@ type Cluster struct {
 	Failures *watch.Failures
 }
 
-// Workloads finds the workloads of pods that request GPUs. It is a [prometheus.TransactionalGatherer], which gathers
-// series only while Run runs.
+// Workloads finds the workloads of pods that request GPUs. It is a [prometheus.TransactionalGatherer] for its counters.
+// It renders the series of pods and workloads only while Run runs.
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
@@ -47,7 +47,7 @@ type Workloads struct {
 	listed atomic.Bool          // whether all pods were listed since Run was called
 }
 
-// New returns idle Workloads.
+// New returns a Workloads that is idle until Run is called.
 func New(opts Options, log *slog.Logger) *Workloads {
 	mustRender()
 	events := newCounter(podEvents, eventNames())
@@ -61,11 +61,11 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	return w
 }
 
-// tracers is the maximum number of concurrent requests for owners. The client's rate limit applies too.
+// tracers is the maximum number of concurrent requests for owners. The client's rate limit also limits these requests.
 const tracers = 8
 
-// Run follows the workloads until the context ends. It may be called again when this replica becomes the leader again,
-// and then starts with an empty book.
+// Run follows the workloads until the context ends. It may be called again when this replica becomes the leader again.
+// Each call starts without the state of earlier calls.
 func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -120,8 +120,8 @@ func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLi
 	}
 }
 
-// goodFor returns the time until a chain is traced again. The random part spreads the requests for controllers that
-// were traced together at the start.
+// goodFor returns the time until the owner chain is read again. The time has a random part, which spreads the requests
+// for controllers whose chains were read together at the start.
 func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {

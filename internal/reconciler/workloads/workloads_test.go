@@ -120,7 +120,8 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// The watch misses the deletion of a pod and the creation of another pod with the same name.
+// TestMissedDeletion checks that a pod's series end even if the watch misses the deletion of the pod and the creation
+// of another pod with the same name.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
 	anew.UID = "uid-anew"
@@ -165,7 +166,7 @@ func TestHandOver(t *testing.T) {
 		}
 		w.lead()
 		first := w.page(info, requests, "gpuledger_workload_info")
-		if len(first) != 6 { // two pods, two requests and two levels
+		if len(first) != 6 { // info series of two pods, request series of two pods, and series of two owners
 			t.Errorf("series are %v", first)
 		}
 		w.stop()
@@ -220,7 +221,8 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// Without the owners, the labels would change later, which would start a second series.
+// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Otherwise the labels would
+// change later, which would start a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

@@ -32,7 +32,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world is a cluster of client-go's fakes in a synctest bubble, and the Workloads that read it.
+// world simulates a cluster with client-go's fakes in a synctest bubble. It also contains the Workloads that read this
+// cluster.
 type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
@@ -93,7 +94,7 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld stores only the metadata of owners. The Workloads do not run yet.
+// newWorld returns a world with the given objects. It stores only the metadata of owners. The Workloads do not run yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -182,7 +183,7 @@ func (w *world) lead() {
 
 func (w *world) page(names ...string) []string {
 	w.t.Helper()
-	// Gatherers also checks names, types, UTF-8 and duplicates.
+	// prometheus.Gatherers also checks names, types, UTF-8 and duplicates.
 	families, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, done, err := w.Gather()
 		done()
