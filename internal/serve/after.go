@@ -9,9 +9,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// after serves a text that the function write writes, followed by the page of a handler. If the
-// response is compressed, the text and the page are two members of one gzip file (RFC 1952, section
-// 2.2).
+// after serves a page with two parts. The function write writes the first part, and the handler writes the second part.
+// If the response is compressed, each part is a member of one gzip file (RFC 1952, section 2.2).
 func after(write func(io.Writer) error, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...).FormatType() == expfmt.TypeProtoDelim {

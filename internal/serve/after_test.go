@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestMainAfter checks that a page contains first the written part and then the gathered part, each once, in all
+// TestMainAfter checks that a page contains the written part once, and after it the gathered part once. It checks all
 // formats and encodings that Prometheus requests.
 func TestMainAfter(t *testing.T) {
 	const written = "# HELP pods Pods.\n# TYPE pods gauge\npods{pod=\"a\"} 1\n"

@@ -13,9 +13,8 @@ func cached(revision func() uint64, handler http.Handler) http.Handler {
 	var of uint64 // revision of the cached responses
 	var size int  // size of the last response, in bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The revision is read before the page is rendered. If the page changes between these two moments, the new
-		// page is later rendered a second time. This is unnecessary work, but an old page is never cached for a new
-		// revision.
+		// The revision is read before the page is rendered, so an old page is never cached for a new revision. If the
+		// page changes between these two moments, the next request renders the new page again unnecessarily.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)

@@ -37,7 +37,7 @@ func TestCached(t *testing.T) {
 	for i, tt := range []struct {
 		revision uint64
 		encoding string
-		want     int // which rendering is served, counted from 1
+		want     int // number of the served rendering, counted from 1
 	}{
 		{0, "", 1},
 		{0, "", 1},

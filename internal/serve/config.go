@@ -50,7 +50,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Web is the part of the file in --web.config.file that programs check themselves.
+// Web contains the settings in the file of --web.config.file that this program itself reads. The exporter toolkit reads
+// the whole file.
 type Web struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 	TLS   struct {

@@ -49,8 +49,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection, and closes another connection if necessary. It reports whether the
-// limits allow the new connection.
+// admit adds a connection if the limits allow it, and reports whether they allow it. If a limit is reached, admit first
+// closes another connection.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -90,7 +90,7 @@ func (cs *connections) toClose(address string, of map[string]int) *connection {
 	return found
 }
 
-// note implements the hook ConnState of [http.Server].
+// note is the hook ConnState of [http.Server].
 func (cs *connections) note(conn net.Conn, state http.ConnState) {
 	c, ok := underTLS(conn).(*connection)
 	if !ok {
@@ -116,5 +116,5 @@ func host(address string) string {
 	return address
 }
 
-// half returns the part of a limit that one client address may use.
+// half returns half of a limit, rounded up, which is the part that one client address may use.
 func half(limit int) int { return (limit + 1) / 2 }

@@ -45,7 +45,7 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections checks that a new connection is served at a limit, in place of the connection that has been idle
+// TestIdleConnections checks that, when a limit is reached, a new connection replaces the connection that has been idle
 // longest. One address may have up to half of all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestIdleConnections(t *testing.T) {
 		checkOpen(t, conns, true, false, false, true, true, true, true, true, true, true)
 		n.checkOverload(map[string]int{"connection_closed": 2}, 1)
 
-		time.Sleep(time.Hour) // all idle connections are closed meanwhile
+		time.Sleep(time.Hour) // in this time, all idle connections are closed
 		for range 5 {
 			open("10.0.0.1")
 		}

@@ -16,8 +16,9 @@ import (
 // may already use them.
 const sockets = "GPULEDGER_SOCKETS"
 
-// Bequeath keeps the listening sockets open for the program that this process executes next. That program must get
-// the returned environment and call Inherit. Clients that connect before it runs wait until it runs.
+// Bequeath keeps the listening sockets open for the program that this process executes next. The new program must get
+// the returned environment variables and call Inherit. Clients that connect before the new program runs must wait until
+// it runs.
 func (s *Server) Bequeath() (environment []string, err error) {
 	listeners := s.listening.Load()
 	if listeners == nil {
@@ -34,7 +35,7 @@ func (s *Server) Bequeath() (environment []string, err error) {
 	return []string{sockets + "=" + strings.Join(numbers, ",")}, nil
 }
 
-// The duplicate stays open across execve.
+// duplicate duplicates a listener's file descriptor. The duplicate stays open when this process executes a program.
 func duplicate(l net.Listener) (fd int, err error) {
 	connection, err := l.(*net.TCPListener).SyscallConn()
 	if err != nil {
@@ -48,8 +49,8 @@ func duplicate(l net.Listener) (fd int, err error) {
 }
 
 // Inherit takes over the sockets that an earlier program in this process kept open when it executed this program. It
-// does so only if there is a socket for each address, and reports whether it took them over. Inherit must be called
-// before Run.
+// takes over the sockets only if there is a socket for each address. It reports whether it took over the sockets.
+// Inherit must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)

@@ -15,14 +15,15 @@ import (
 // These constants limit the time and memory of one connection. The number of connections is also
 // limited (see [connections]). Therefore the total memory of all connections is limited.
 const (
-	// readHeaderTime limits the TLS handshake and the header. readTime limits reading a whole
-	// request. The few handlers that read a body set their own limit.
+	// readHeaderTime limits the time for the TLS handshake and for reading the header. readTime limits the time for
+	// reading a whole request. The few handlers that read a request body set another limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
 	// writeTime limits the time for a response. It is the sum of queueTime and ten seconds for the
 	// client to read the response. Ten seconds is the default scrape timeout of Prometheus.
 	writeTime = queueTime + 10*time.Second
-	// idleTime is longer than usual scrape intervals, so that a scraper can keep its connection.
+	// idleTime is the time after which an idle connection is closed. It is longer than usual scrape intervals, so that
+	// a scraper can keep its connection.
 	idleTime = 150 * time.Second
 	// maxHeaderBytes limits the header; net/http adds 4 KiB to this limit. A parsed header of 8 KiB
 	// with thousands of short lines takes 300 KiB.

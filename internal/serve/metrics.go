@@ -17,8 +17,8 @@ type Metrics struct {
 	making chan struct{}
 }
 
-// NewMetrics returns the metrics pages of a program with the given registry. If a scraper disconnects, this is
-// counted but not logged.
+// NewMetrics returns the metrics pages of a program with the given registry. If a scraper disconnects, the failed
+// scrape is counted but not logged.
 func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 	return &Metrics{registry: registry, log: log, making: make(chan struct{}, 1)}
 }
@@ -33,21 +33,21 @@ func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.Transa
 	return prometheus.NewMultiTRegistry(all...)
 }
 
-// MainAfter is like Main, but the page begins with a part that the program itself writes in the text format. The
-// written part can come first, because the OpenMetrics format differs from the text format only at the end of the
-// page. The page is never in the protobuf format.
+// MainAfter is like Main, but the page begins with text that the function write writes in the text format. This text is
+// also valid at the beginning of an OpenMetrics page, because only the end of an OpenMetrics page differs. The page is
+// never in the protobuf format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }
 
-// Page serves only the metrics of a gatherer on a separate page. Failed scrapes of this page are
-// counted on the main page.
+// Page serves a separate page with only the metrics of a gatherer. Failed scrapes of this page are counted on the main
+// page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }
 
-// Cached is like Page, for a page that changes rarely. It renders and compresses a response once
-// for each number that revision returns.
+// Cached is like Page, but for a page that changes rarely. It renders and compresses the page again only when revision
+// returns another number.
 func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision func() uint64) http.Handler {
 	return shared(m.making, cached(revision, m.handler(gatherer)))
 }

@@ -86,7 +86,7 @@ func (n *network) client(from string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// get returns status 0 if there is no response.
+// get requests a page. It returns the status 0 if there is no response.
 func (n *network) get(client *http.Client, path string) (status int, took time.Duration) {
 	began := time.Now()
 	response, err := client.Get("http://gpu-node" + path)

@@ -55,7 +55,7 @@ func newOverload(log *slog.Logger) *overload {
 	return o
 }
 
-// add logs an action with the client address if it begins an overload.
+// add counts an action. It logs the action and the client address if the same action has not occurred for quietTime.
 func (o *overload) add(action, address string) {
 	o.WithLabelValues(action).Inc()
 	o.mu.Lock()

@@ -23,9 +23,9 @@ const (
 // keptHeaders contains the headers that handlers may read, including the header for basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
-// guard limits concurrent requests, and applies the limit before it checks passwords. Probes have a
-// separate limit, so that requests for pages do not delay probes. For a path that the multiplexer
-// would redirect, guard responds with 404, because a redirect would cause a second request.
+// guard limits the number of concurrent requests. It applies the limit before passwords are checked. Probes have a
+// separate limit, so that requests for pages do not delay probes. For a path that the multiplexer would redirect, guard
+// responds with 404, because a redirect would cause a second request.
 func (s *Server) guard(handler http.Handler) http.Handler {
 	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 		r.Header = s.keep(r.Header)
 		p := r.URL.EscapedPath()
 		if r.ContentLength != 0 && !s.receiving[p] {
-			// The handler does not read the body, but the server would wait for the rest of the
-			// body.
+			// This handler does not read the request body. Without the deadline, the server would wait for the rest of
+			// the body.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		}
 		if p != path.Clean(p) {
@@ -91,8 +91,8 @@ func newQueue(limit int) *queue {
 	return &queue{max: limit, all: semaphore.NewWeighted(int64(limit)), addresses: make(map[string]*share)}
 }
 
-// enter waits until a request may be answered, for at most queueTime. If it returns nil, the caller
-// must call leave.
+// enter waits until a request may be answered. After queueTime, it returns an error. If enter returns nil, the caller
+// must call leave after the response.
 func (q *queue) enter(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()

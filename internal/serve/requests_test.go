@@ -133,7 +133,7 @@ func TestHungUp(t *testing.T) {
 		if status, took := n.get(hasty, "/page"); status != 0 || took != time.Second {
 			t.Errorf("status %d after %v, want no response after 1s", status, took)
 		}
-		synctest.Wait() // until the server has detected the closed connection
+		synctest.Wait() // wait until the server has detected the closed connection
 		close(release)
 		synctest.Wait()
 		if answered.Load() != 1 {

@@ -67,8 +67,8 @@ func New(cfg Config, log *slog.Logger) *Server {
 	}
 }
 
-// Receive allows the handler of a path to read request bodies. The handler must set the deadlines
-// of its connections. Receive must be called before Run.
+// Receive allows the handler of a path to read request bodies. The handler must set the deadlines of the connection.
+// Receive must be called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
 
 // Keep allows handlers to read a header. Keep must be called before Run. An empty name is ignored.
@@ -78,16 +78,16 @@ func (s *Server) Keep(header string) {
 	}
 }
 
-// Serving sets a function that is called once all addresses are served. The function may restrict the program so
-// that it can no longer open addresses. Therefore, after the call, Run returns errors and does not retry. Serving
-// must be called before Run.
+// Serving sets a function that is called once all addresses are served. The function may restrict the program so that
+// it can no longer open addresses. Therefore, after this call, Run does not retry and returns errors. Serving must be
+// called before Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
 // Collector returns a collector of the server's overload metric.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. While an address is in use, Run retries and does not return,
-// because a sidecar that exits would make its pod not ready.
+// Run serves until the context ends. While another program uses an address, Run retries and does not return, because
+// the pod of a sidecar that exits is not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	logged := ""
 	for {

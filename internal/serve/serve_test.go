@@ -103,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestServing checks when the function given to Serving is called: once, when all addresses are served, and not while
-// the web configuration is invalid.
+// TestServing checks that the function passed to Serving is called once, when all addresses are served. It must not be
+// called while the web configuration is invalid.
 func TestServing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for _, tt := range []struct {

@@ -14,8 +14,8 @@ import (
 // maxSpare is the maximum size of a buffer that is kept for the next response, in bytes.
 const maxSpare = 8 << 20
 
-// shared renders one response at a time. Identical requests that arrive meanwhile share the response, so
-// many scrapers need little more processor time than one scraper. A response is complete before it is
+// shared renders one response at a time. Identical requests that arrive before the response is complete get the same
+// response, so many scrapers need little more processor time than one scraper. A response is complete before it is
 // sent, so a slow reader does not delay other readers.
 //
 // [promhttp.HandlerOpts.CoalesceGather] is not suitable. It would use the response of an earlier request
@@ -50,11 +50,11 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 	})
 }
 
-// OneAtATime renders one response of a handler at a time. Identical requests that arrive meanwhile share
-// the response. The response must not depend on headers other than Accept and Accept-Encoding.
+// OneAtATime renders one response of a handler at a time. Identical requests that arrive before the response is
+// complete get the same response. The response must not depend on headers other than Accept and Accept-Encoding.
 func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
 
-// Requests with equal keys get the same response.
+// keyOf returns a key for a request. Concurrent requests with equal keys get the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{
 		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
@@ -63,7 +63,7 @@ func keyOf(r *http.Request) string {
 
 type made struct {
 	key  string
-	size int // in bytes
+	size int // size of the response in bytes
 }
 
 // answer is a response in memory. It embeds the buffer, so that the encoder finds the buffer's methods
@@ -74,8 +74,8 @@ type answer struct {
 	status int
 }
 
-// newAnswer returns an answer with a buffer that is slightly larger than the given size, because a
-// buffer that is too small doubles its size when it grows.
+// newAnswer returns an answer whose buffer is slightly larger than the expected size. If the buffer were slightly too
+// small, it would grow to twice its size.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }
@@ -91,7 +91,7 @@ func (a *answer) Header() http.Header { return a.header }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// send is safe for concurrent use.
+// send writes the response to a client. It is safe for concurrent use.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))

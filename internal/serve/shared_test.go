@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer returns series whose value is the number of its calls.
+// gatherer gathers series. The value of each series is the number of calls of the gatherer.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -43,8 +43,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests that arrive while a response is rendered share it if they accept the same encoding,
-// and that later requests get a new response.
+// TestShared checks that requests that arrive at about the same time get the same response if they accept the same
+// encoding. Later requests must get a new response.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}

@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxTexts is the maximum size of the encoded families that are kept for a page, in bytes. On larger pages, most
-// families change between scrapes, so keeping more families would not help.
+// maxTexts is the maximum total size of the family texts that are kept for a page, in bytes. On larger pages, most
+// families change between scrapes, so keeping more texts would not help.
 const maxTexts = 256 << 10
 
 // texts serves a gatherer in the text formats. Most values do not change between scrapes, so the text of an unchanged
@@ -28,14 +28,14 @@ const maxTexts = 256 << 10
 // or if gathering fails, promhttp serves the request.
 type texts struct {
 	gatherer prometheus.TransactionalGatherer
-	others   http.Handler // serves result
+	others   http.Handler // the handler for other requests, which gathers from result
 	result   *gatheredOnce
 	failed   *prometheus.CounterVec // promhttp's counter of failures
 	log      *slog.Logger
 
 	format  expfmt.Format // format of kept
 	kept    []familyText  // families of the last response, in the order of the page
-	spare   []familyText  // families of the response before the last one, to be overwritten
+	spare   []familyText  // families of the response before the last response; the next response overwrites them
 	scratch bytes.Buffer
 	encoder expfmt.Encoder // writes to scratch
 }
@@ -101,7 +101,8 @@ var compressors = sync.Pool{New: func() any {
 	return z
 }}
 
-// simple is false if the header Accept-Encoding contains weights or a wildcard.
+// wantsGzip reports whether a request accepts gzip. simple is false if the header Accept-Encoding contains weights or a
+// wildcard.
 func wantsGzip(header http.Header) (wants, simple bool) {
 	accepted := strings.Join(header["Accept-Encoding"], ",")
 	if strings.ContainsAny(accepted, ";*") {
@@ -148,8 +149,9 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 	}
 }
 
-// encode encodes a family into a text that is kept, in the memory of an earlier response. It returns false if the
-// family cannot be kept, for example because its estimated size in bytes exceeds room.
+// encode encodes a family into a text that is kept for later responses. The text reuses the memory of an earlier
+// response. encode returns false if the text cannot be kept, for example because its estimated size in bytes exceeds
+// room.
 func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	if leastSize(f) > room || !to.take(f) {
 		return false
@@ -171,7 +173,7 @@ func leastSize(f *dto.MetricFamily) int {
 	return size * len(f.Metric)
 }
 
-// If the encoding fails, encodeTo counts the failure, and the rest of the page is still served.
+// encodeTo encodes a family. If this fails, encodeTo counts the failure, and the rest of the page is still served.
 func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	if err := encoder.Encode(f); err != nil {
 		t.log.Debug("encode metric family", "err", err)
@@ -179,8 +181,8 @@ func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	}
 }
 
-// A familyText is the text of a family of gauges or counters, with the content from which it was
-// encoded.
+// A familyText is the text of a family of gauges or counters. It also contains the values and labels from which the
+// text was encoded.
 type familyText struct {
 	name, help string
 	kind       dto.MetricType
@@ -193,7 +195,7 @@ type seriesText struct {
 	bits   uint64 // bits of the value
 }
 
-// take returns false if the family contains anything other than gauges or counters.
+// take copies the content of a family. It returns false if the family contains other metrics than gauges and counters.
 func (t *familyText) take(f *dto.MetricFamily) bool {
 	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), slices.Grow(t.series[:0], len(f.Metric))
 	for _, m := range f.Metric {
@@ -206,8 +208,9 @@ func (t *familyText) take(f *dto.MetricFamily) bool {
 	return true
 }
 
-// matches reports whether the text is still valid for a family. It compares the values of series, and compares
-// labels by identity. It ignores created timestamps, because the text does not contain them.
+// matches reports whether the text is still valid for a family. It compares the values of all series. It compares label
+// pairs by their pointers, because the gatherer does not modify them. It ignores created timestamps, which the text
+// does not contain.
 func (t *familyText) matches(f *dto.MetricFamily) bool {
 	if len(t.text) == 0 || t.help != f.GetHelp() || t.kind != f.GetType() || len(t.series) != len(f.Metric) {
 		return false

@@ -50,7 +50,7 @@ func (c *changing) metric(kind dto.MetricType) *dto.Metric {
 	return m
 }
 
-// A few families are so large that their text is not kept.
+// family returns a random family. A few families are so large that their text is not kept.
 func (c *changing) family(name string) *dto.MetricFamily {
 	kind := []dto.MetricType{dto.MetricType_COUNTER, dto.MetricType_GAUGE, dto.MetricType_GAUGE, dto.MetricType_HISTOGRAM}[c.IntN(4)]
 	f := &dto.MetricFamily{Name: &name, Help: new(fmt.Sprint("Help ", c.IntN(3))), Type: &kind}

@@ -15,9 +15,9 @@ type TLS struct {
 	Rejected func()
 }
 
-// Beside returns a second server for another address, with TLS 1.3 and without the web configuration.
-// The second server has the same limits as s, but counts its connections and requests separately. Its
-// overload is counted in the metric of s.
+// Beside returns a second server for another address, with TLS 1.3 and without the web configuration. The second server
+// has the same limits as s, but counts its connections and requests separately. The metric of s also counts the
+// overload of the second server.
 func (s *Server) Beside(address string, t TLS) *Server {
 	cfg := s.cfg
 	cfg.ListenAddresses, cfg.WebConfigFile = []string{address}, ""
@@ -34,9 +34,8 @@ func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 	}))
 }
 
-// handshakes receives the error log of a server and discards it, because any client can cause log
-// lines. If a client rejects the certificate, it sends a TLS alert. For each such alert, Write calls
-// rejected.
+// handshakes receives the error log of a server. It discards the log, because any client can cause log lines. A client
+// that rejects the certificate sends a TLS alert, which the server logs. For each such log line, Write calls rejected.
 type handshakes struct{ rejected func() }
 
 // Write implements [io.Writer].

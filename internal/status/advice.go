@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Advised lists the node and the GPUs for which the advice is not ok, with the evidence. The worst
-// advice comes first.
+// Advised returns a line for the node, and for each GPU, if its advice is not ok. The line contains the evidence. The
+// lines with the worst advice come first.
 func (p *Page) Advised() []string {
 	byAdvice := make(map[health.Advice][]string)
 	add := func(v health.Advice, what string, evidence []health.Evidence) {

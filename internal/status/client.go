@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxBytes is the maximum size of a response. It is far larger than the page of a node with a
-// thousand containers.
+// maxBytes is the maximum size of a response in bytes. The page of a node with a thousand containers is much smaller.
 const maxBytes = 16 << 20
 
 // Get requests the page from the exporter at a base URL. The returned errors contain advice.
@@ -77,8 +76,8 @@ func get(ctx context.Context, client *http.Client, base string, page *url.URL, v
 	return nil
 }
 
-// QueryError describes an invalid query. The error names the parameter of the request. The command
-// has a flag with the same name.
+// QueryError describes an invalid query. The error names the invalid parameter of the request. The command has a flag
+// with the same name.
 type QueryError string
 
 // Error implements error.

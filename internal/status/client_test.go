@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet checks that Get rejects a response that is not a page of an exporter, and that the error contains the remedy.
+// TestGet checks that Get rejects a response that is not a page of an exporter, and that the error contains advice.
 func TestGet(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -9,15 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A Part is one component of a GPU's energy.
+// A Part is a part of a GPU's energy, such as the unattributed energy.
 type Part struct {
 	// Name is the label value and the CSS class, and About describes its meaning.
 	Name, About string
 	Joules      float64
 }
 
-// Parts returns the components of the energy. The components add up to the total energy. The most
-// certain component comes first.
+// Parts returns the parts that add up to the total energy. The parts that are most certain come first.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {

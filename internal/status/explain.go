@@ -12,8 +12,8 @@ const (
 	ExplainPagePath = "/explain.html"
 )
 
-// Explanation describes the charge to one owner for one GPU during a period, and the causes of this charge. Energy is
-// in millijoules, so that sums are exact.
+// Explanation describes the energy of one GPU that was charged to one owner in a period, and the causes of this charge.
+// Energy is in millijoules, so that sums are exact.
 type Explanation struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
@@ -34,19 +34,19 @@ type Explanation struct {
 	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
 	// source of the idle power.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
-	// Late is the part of the charge that was counted late, because the counter did not change while the energy was
-	// used. Unsampled is the part of the charge from intervals with an unknown busy share.
+	// Late is the part of the charge whose energy the counter counted later than it was used. Unsampled is the part of
+	// the charge from intervals in which the busy share of the GPU is unknown.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners, and Unattributed is the energy charged to no
 	// owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
-	// Times contains one element for each interval, or for each span of several intervals. The charges
-	// of all elements add up to the total.
+	// Times contains one element for each interval or, if there are many intervals, for each group of successive
+	// intervals. The charges of all elements add up to the total.
 	Times []ExplainedTime `json:"times"`
 
-	asked Query // query that selects the explanation, with the UUID of the GPU
+	asked Query // query that selects this explanation again, with the UUID of the GPU
 }
 
 // Board identifies a GPU.
@@ -65,30 +65,30 @@ type ExplainedTime struct {
 	Intervals int       `json:"intervals"`
 	// Energy is the energy of the whole GPU.
 	Energy gpu.Millijoules `json:"gpu_millijoules"`
-	// Idle and Busy are the idle part and the busy part of the energy. They describe the whole GPU or,
-	// if the owner has MIG instances, these instances.
+	// Idle is the part of the energy that the GPU would also use without work, and Busy is the rest. Both describe the
+	// whole GPU or, if the owner has MIG instances, these instances.
 	Idle gpu.Millijoules `json:"idle_millijoules"`
 	Busy gpu.Millijoules `json:"busy_millijoules"`
-	// BusyShare is the GPU's mean busy share over the time for which the busy share is known.
+	// BusyShare is the fraction of time in which the GPU was busy. It covers only the time for which this is known.
 	// BusySource is the source of the busy share, or "mixed" if there are several sources.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the idle power that was last used, or nil if no idle power was used. IdlePowerSource
-	// is the source of the idle power.
+	// IdlePower is the idle power that last divided the energy, or nil if no idle power was used. IdlePowerSource is
+	// the source of this idle power.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
-	// Activity is the owner's sampled busy time. AllActivity is the sum over all owners.
+	// Activity is the sampled busy time of the owner. AllActivity is the sum of the sampled busy times of all owners.
 	Activity    float64 `json:"activity_seconds"`
 	AllActivity float64 `json:"all_activity_seconds"`
-	// Charged is the energy charged to the owner. OwnIdle is the part of Charged that comes from the
-	// idle part.
+	// Charged is the energy charged to the owner. OwnIdle is the part of Charged that comes from the idle part of the
+	// GPU's energy.
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
 	known, busy time.Duration // time with a known busy share, and the busy part of this time
 }
 
-// ChargedExactly contains the energy by method in millijoules.
+// ChargedExactly contains the charged energy by charging method, in millijoules.
 type ChargedExactly struct {
 	Exclusive gpu.Millijoules `json:"exclusive_millijoules"`
 	Shared    gpu.Millijoules `json:"shared_millijoules"`
@@ -109,35 +109,33 @@ type CauseKind string
 
 // These are the kinds of causes.
 const (
-	// CauseSole stands for all energy of a GPU or instance that no other owner held or used.
+	// CauseSole is the whole energy of a GPU or instance that no other owner held or used.
 	CauseSole CauseKind = "sole"
-	// CauseIdle stands for a share of the idle part, in proportion to the allocation.
+	// CauseIdle is a share of the idle part of the energy, in proportion to the allocation.
 	CauseIdle CauseKind = "idle"
-	// CauseActivity stands for a share of the busy part, in proportion to the sampled activity.
+	// CauseActivity is a share of the busy part of the energy, in proportion to the sampled activity.
 	CauseActivity CauseKind = "activity"
-	// CauseRecent stands for a share of the busy part for which no sample names a process. The share is
-	// proportional to the activity of the last minutes.
+	// CauseRecent is a share of the busy part for which no sample names a process. The share is proportional to the
+	// owner's activity in the last minutes.
 	CauseRecent CauseKind = "recent"
-	// CauseHolding stands for a share of the busy part in proportion to the allocation, because no
-	// activity was sampled.
+	// CauseHolding is a share of the busy part in proportion to the allocation, because no activity was sampled.
 	CauseHolding CauseKind = "holding"
-	// CauseService stands for a share of an MPS server's work, in proportion to the allocation.
+	// CauseService is a share of the energy for the work of an MPS server, in proportion to the allocation.
 	CauseService CauseKind = "service"
-	// CauseVanished stands for the work of processes that ended before they were identified.
+	// CauseVanished is the energy for the work of processes that ended before they were identified.
 	CauseVanished CauseKind = "vanished"
 )
 
 // Cause describes the part of a charge that results from one rule.
 type Cause struct {
 	Kind CauseKind `json:"kind"`
-	// The owner's share is Own divided by All. Both are counted in replicas, contexts or seconds of
-	// activity. If they are counted in replicas, Held is set. If the shares differ between intervals,
-	// All is 0.
+	// The owner's share is Own divided by All. The unit of both is replicas, contexts or seconds of activity. Held is
+	// set if the unit is replicas. If the shares differ between intervals, All is 0.
 	Own  float64 `json:"own,omitempty"`
 	All  float64 `json:"all,omitempty"`
 	Held bool    `json:"held,omitempty"`
-	// Seconds is the total time of the intervals. Divided is the energy that was divided, and Charged
-	// is the owner's share of this energy.
+	// Seconds is the total time of the intervals with this cause. Divided is the energy that was divided among owners,
+	// and Charged is the owner's share of this energy.
 	Seconds float64         `json:"seconds"`
 	Divided gpu.Millijoules `json:"divided_millijoules"`
 	Charged gpu.Millijoules `json:"charged_millijoules"`

@@ -25,8 +25,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns n intervals of one second. The number of replicas that the first owner holds changes in each
-// interval, and repeats after holdings intervals.
+// seconds returns n intervals of one second. The first owner holds another number of replicas in each interval. The
+// numbers repeat after as many intervals as the argument holdings.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
@@ -88,7 +88,7 @@ func TestExplanation(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestUnnamedWork checks that work without a sample that names a process is a separate cause.
+// TestUnnamedWork checks that the explanation contains a separate cause for work for which no sample names a process.
 func TestUnnamedWork(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -118,8 +118,8 @@ func TestUnnamedWork(t *testing.T) {
 	}
 }
 
-// TestIdlePowerSources checks that an explanation contains the source of each idle power that divided the charge,
-// unless the idle power was measured on the GPU.
+// TestIdlePowerSources checks that an explanation contains the sources of the idle powers with which the charge was
+// divided. It must omit an idle power that was measured on the GPU itself.
 func TestIdlePowerSources(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -138,7 +138,7 @@ func TestIdlePowerSources(t *testing.T) {
 	}
 	var got []string
 	for _, sentence := range e.Sentences() {
-		if about, ok := strings.CutPrefix(sentence, "340.016 J (20\u00a0%) was divided with an idle power "); ok { // 2 of 10 intervals
+		if about, ok := strings.CutPrefix(sentence, "340.016 J (20\u00a0%) was divided with an idle power "); ok { // this is the energy of 2 of 10 intervals
 			got = append(got, about)
 		}
 	}
@@ -167,8 +167,8 @@ func TestRefusedHTML(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestExplanationBounds checks that the explanation of many different intervals is short, and that its sums are still
-// exact to the millijoule.
+// TestExplanationBounds checks that the explanation of many different intervals is short, and that its sums are exact
+// to the millijoule.
 func TestExplanationBounds(t *testing.T) {
 	e, err := status.Explain(explainedNode(3000, 997), status.Query{GPU: "1", Owner: "team-a/notebook-ada/main", Since: time.Hour})
 	if err != nil {
@@ -294,9 +294,8 @@ func TestHostileExplanation(t *testing.T) {
 	}
 }
 
-// TestExplanationLinksToItself checks the link to JSON on the HTML page of an explanation. If no interval was
-// settled in the three hours before the snapshot, the link must still select the same owner and the same length of
-// time.
+// TestExplanationLinksToItself checks the link to JSON on the HTML page of an explanation. Even if the last interval is
+// three hours older than the snapshot, the link must select the same owner and the same length of time.
 func TestExplanationLinksToItself(t *testing.T) {
 	s := explainedNode(20, 1)
 	s.At = at(-3 * time.Hour)
@@ -327,7 +326,8 @@ func TestExplainNumber(t *testing.T) {
 	}
 }
 
-// TestExplanationRows checks that an explanation has at most 120 rows, even if its intervals do not divide a minute.
+// TestExplanationRows checks that an explanation has at most 120 rows, even if a minute is not a multiple of its
+// intervals.
 func TestExplanationRows(t *testing.T) {
 	for _, length := range []time.Duration{1, 7, 20, 30, 31, 59, 61, 599} {
 		s := explainedNode(200, 1)

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Query selects the charge to explain.
+// Query selects the charge that is explained.
 type Query struct {
 	// GPU is an index, a UUID or the beginning of a UUID, a serial number, or a PCI address. It may
 	// be empty if the node has only one GPU.
 	GPU string
-	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or
-	// unit if it is unique. A unit can also be named as on the page, such as job 4711.
+	// Owner has the form namespace/pod, namespace/pod/container or manager/unit, or it is a UID. It can also be the
+	// name of a pod or unit if the name is unique, and the text for a unit on the page, such as job 4711.
 	Owner string
-	// Since is the length of the period to explain. The period ends at the time up to which the GPU's energy is
+	// Since is the length of the explained period. The period ends at the time until which the GPU's energy has been
 	// charged.
 	Since time.Duration
 }
@@ -49,7 +49,7 @@ func (q Query) Values() url.Values {
 	return url.Values{"gpu": {q.GPU}, "owner": {q.Owner}, "since": {q.Since.String()}}
 }
 
-// findGPU returns an error if the GPU has no intervals.
+// findGPU returns the selected GPU. It returns an error if the exporter has no intervals for this GPU.
 func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	var found []*gpu.GPU
 	for _, match := range []func(*gpu.GPU) bool{q.isGPU, q.beginsGPU} {
@@ -169,7 +169,7 @@ func fullName(o gpu.Owner) string {
 
 const maxSuggestions = 8
 
-// suggest lists owners with similar names first.
+// suggest returns a text with the names of owners. Names that are similar to the given name come first.
 func suggest(owners []gpu.Owner, like string) string {
 	var similar, others []string
 	for _, o := range owners {

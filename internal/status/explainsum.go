@@ -14,7 +14,7 @@ const (
 	maxCauses = 8
 )
 
-// Explain explains the charge of an owner. The returned errors contain suggestions.
+// Explain explains the energy charged to an owner. The returned errors contain suggestions.
 func Explain(s *gpu.Snapshot, q Query) (*Explanation, error) {
 	g, err := q.findGPU(s)
 	if err != nil {
@@ -57,8 +57,8 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the longest time that one row covers. It is the shortest of several lengths for which there are at most
-// maxTimes rows. The value 0 means one row for each interval.
+// steps returns the maximum time that one row covers. It tries several lengths and returns the shortest length with at
+// most maxTimes rows. The length 0 means one row for each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	for _, step := range []time.Duration{0, time.Minute, 10 * time.Minute} {
 		if rows(g, since, step) <= maxTimes {
@@ -72,7 +72,8 @@ func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	return step
 }
 
-// rows returns the number of rows if a row covers at most the given time, or a single longer interval.
+// rows returns the number of rows if each row covers at most the time step. An interval that is longer than step has
+// its own row.
 func rows(g *gpu.GPU, since, step time.Duration) (n int) {
 	var from time.Duration
 	for iv := range g.Intervals {
@@ -180,7 +181,7 @@ type part struct {
 
 func newPart(iv *gpu.Interval, of *gpu.IntervalPart, owns func(gpu.Owner) bool) part {
 	p := part{IntervalPart: of, unnamed: iv.BusySource == gpu.BusyUtilization}
-	if !iv.Late { // the time of a late interval is already contained in other intervals
+	if !iv.Late { // other intervals already contain the time of a late interval
 		p.seconds = iv.To.Sub(iv.From).Seconds()
 	}
 	for _, c := range iv.Charges {
@@ -207,7 +208,8 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause merges causes of the same kind. Causes by allocation with different shares remain separate.
+// cause adds a cause to the explanation. It merges causes of the same kind, except causes by allocation with different
+// shares.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return

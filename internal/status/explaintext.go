@@ -53,7 +53,7 @@ func (e *Explanation) Span() string {
 	return span + "."
 }
 
-// If the first interval begins later than slack after the requested start, the explanation contains a remark.
+// slack is the longest delay between the requested start and the first interval without a remark in the explanation.
 const slack = 15 * stale
 
 // Sentences returns sentences about the charge and how certain it is.
@@ -81,8 +81,8 @@ func (e *Explanation) Sentences() []string {
 	return out
 }
 
-// idleSources contains, for each source of idle power, the end of a phrase that begins with "an
-// idle power".
+// idleSources contains a phrase for each source of idle power. The phrase follows the words "an idle power" in a
+// sentence.
 var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleMeasured:   "that was measured on this GPU",
 	gpu.IdleConfigured: "that --idle-power sets for the model",
@@ -146,14 +146,13 @@ func (e *Explanation) totalTable() *table {
 	return t
 }
 
-// Amount is a part of the GPU's energy with its name.
+// Amount is a part of the GPU's energy, and the name of this part.
 type Amount struct {
 	Name   string
 	Amount gpu.Millijoules
 }
 
-// Amounts returns the parts of the GPU's energy. The last amount is the sum of all other
-// amounts.
+// Amounts returns the parts of the GPU's energy, and then the sum of these parts.
 func (e *Explanation) Amounts() []Amount {
 	c := e.Total.Charged
 	out := []Amount{
@@ -201,10 +200,10 @@ func (t *ExplainedTime) Cells() []string {
 // Clock returns the time of day at which the row begins.
 func (t *ExplainedTime) Clock() string { return t.From.UTC().Format(time.TimeOnly) }
 
-// OwnBusy returns the owner's share of the busy part.
+// OwnBusy returns the owner's share of the busy part of the energy.
 func (t *ExplainedTime) OwnBusy() gpu.Millijoules { return t.Charged.Sum() - t.OwnIdle }
 
-// joules is exact to the millijoule.
+// joules formats energy in joules, exactly to the millijoule.
 func joules(m gpu.Millijoules) string {
 	if m == 0 {
 		return "0"

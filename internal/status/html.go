@@ -51,7 +51,7 @@ type card struct {
 	NoEnergy      string
 }
 
-// Kind is a class in the style sheet.
+// fact is a name and a value on the page. Kind is a class in the style sheet.
 type fact struct{ Name, Value, Kind string }
 
 func newCard(p *Page, g *GPU, u unit) card {
@@ -72,7 +72,8 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-// The class of a healthy GPU is empty. The text in the card has the same meaning as the class.
+// class returns the class of a GPU in the style sheet. A healthy GPU has no class. The page also contains a text with
+// the same meaning as the class.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:

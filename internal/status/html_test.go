@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// checkPage checks the rules for every HTML page, and returns the names of its elements in order. A page must be
+// checkPage checks an HTML page, and returns the names of the elements on the page in order. The page must be
 // well-formed XML, must not contain scripts, inline styles or external references, and must use each id only once.
 func checkPage(t testing.TB, page []byte) (elements []string) {
 	t.Helper()

@@ -23,7 +23,8 @@ type owner struct {
 	Why string
 	// Class is the CSS class with the owner's colour, or empty if the owner has no energy.
 	Class string
-	// amounts contains the energy in joules by fill pattern. The key for no pattern is empty.
+	// amounts contains the owner's energy in joules by fill pattern. The name of the pattern is empty for a plain
+	// colour.
 	amounts []patterned
 }
 
@@ -39,7 +40,7 @@ func (o *owner) joules() (sum float64) {
 	return sum
 }
 
-// X and Width are in percent of the bar.
+// segment is a part of the bar. X and Width are in percent of the bar's width.
 type segment struct{ X, Width, Class, Pattern string }
 
 func containerRow(c Container, how, why string) owner {
@@ -96,8 +97,8 @@ func paint(containers []*owner) []*owner {
 	return charged
 }
 
-// bar returns the segments for rows, in the same order. Rows with the same colour are combined into
-// one segment per pattern.
+// bar returns the segments of the bar, in the order of the rows. It combines rows with the same colour into one segment
+// per pattern.
 func bar(rows []*owner, total float64) (segments []segment) {
 	x := 0.0
 	add := func(class, pattern string, joules float64) {

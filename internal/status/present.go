@@ -223,7 +223,7 @@ func (g *GPU) Profile(instance string) string {
 	return labelvalue.Printable((*g.MIG)[i].Profile)
 }
 
-// stray reports whether the container uses the device without an allocation.
+// stray reports whether the container uses the GPU or MIG instance without an allocation.
 func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
 
 // PodName returns the name of the pod with its namespace, or the name of the unit.
@@ -294,8 +294,8 @@ func formerly(c Container) string {
 	return "instance " + labelvalue.Printable(c.GPUInstance)
 }
 
-// how returns a description of an allocation of a device. It does not distinguish time-slicing from
-// MPS, because the kubelet does not report the difference.
+// how returns a description of a container's allocation. The argument what describes the GPU or MIG instance. It does
+// not distinguish time-slicing from MPS, because the kubelet does not report the difference.
 func how(c Container, what string) string {
 	switch {
 	case c.stray():

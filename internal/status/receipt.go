@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// WriteReceipt prints, in one line, the energy of a unit on all GPUs. The unit is given as
+// WriteReceipt prints one line with the energy that is charged to a unit on all GPUs. The argument unit has the form
 // manager/unit.
 func WriteReceipt(w io.Writer, p *Page, unit string) error {
 	var name string

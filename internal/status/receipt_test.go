@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestReceipt checks the line for a job on two GPUs, one of which it shares.
+// TestReceipt checks the line for a job on two GPUs. The job shares one of these GPUs with other jobs.
 func TestReceipt(t *testing.T) {
 	job := func(n string, energy gpu.ByMethod, idle gpu.Millijoules) gpu.Account {
 		a := account("", "", "", energy)

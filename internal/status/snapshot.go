@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// New returns the page that shows a snapshot at a given time.
+// New returns the page for a snapshot that is served at the time now.
 func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	age := now.Sub(s.At)
 	p := Page{
@@ -110,7 +110,8 @@ func (g *GPU) measure(r *gpu.Reading) {
 	}
 }
 
-// newEnergy adds whole millijoules, so that the sums are exact.
+// newEnergy converts the energy of a GPU to joules. It adds whole millijoules before it converts the sums, so that the
+// sums are exact.
 func newEnergy(b *gpu.Book) *Energy {
 	var charged gpu.ByMethod
 	for i := range b.Accounts {
@@ -134,7 +135,8 @@ func newCharged(e gpu.ByMethod) Charged {
 	}
 }
 
-// containers joins the holders of a GPU with its accounts. Holders come first.
+// containers returns the containers that hold a GPU now, and then the other containers that have an account of the
+// GPU's energy.
 func containers(g *gpu.GPU) []Container {
 	out := make([]Container, 0, len(g.Holders))
 	at := make(map[gpu.AccountKey]int)
@@ -174,7 +176,7 @@ func newContainer(k gpu.AccountKey) Container {
 	}
 }
 
-// shown returns a string as it appears in labels: valid UTF-8 of limited length. The output
+// shown returns a string in the form in which labels contain it, which is valid UTF-8 of limited length. The output
 // functions escape the string.
 func shown(s string) string { return labelvalue.Valid(s) }
 

@@ -153,28 +153,28 @@ type Container struct {
 	Resource string      `json:"resource,omitempty"`
 	Claim    string      `json:"claim,omitempty"`
 	Replicas int         `json:"replicas,omitempty"`
-	// Energy is the energy charged to the container on this GPU, or nil if the container has no
-	// account.
+	// Energy is the energy of this GPU that is charged to the container, or nil if the container has no account.
 	Energy *Charged `json:"energy,omitempty"`
 }
 
-// Charged contains the charged energy by method, in joules.
+// Charged contains the charged energy by charging method, in joules.
 type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
-	// Idle is the owner's share of the GPU's idle energy, in joules. The three values above include it, so it must not
-	// be added to them.
+	// Idle is the owner's share of the GPU's idle energy, in joules. The three values above include this share, so it
+	// must not be added to them.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 
 // Sum returns the energy over all methods, in joules.
 func (c Charged) Sum() float64 { return c.Exclusive + c.Shared + c.Allocated }
 
-// Energy describes how a GPU's energy is charged. The total is the sum of the charges by method, the unattributed
-// energy and the retired energy.
+// Energy describes how a GPU's energy is charged. Total is the sum of the charged energy of all methods, the
+// unattributed energy and the retired energy.
 type Energy struct {
-	// From is the time at which counting began, and To is the time up to which energy is charged.
+	// From is the time at which the exporter began to count the energy. To is the time until which the energy has been
+	// charged.
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	Total float64   `json:"total_joules"`

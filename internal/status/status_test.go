@@ -277,8 +277,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings compares the page for any string with the page for a harmless string. The HTML must have the same
-// elements, and the terminal output the same lines.
+// FuzzStrings compares the page that contains any string with the page that contains a harmless string. The HTML pages
+// must have the same elements, and the terminal outputs must have the same number of lines.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)

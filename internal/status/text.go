@@ -42,8 +42,8 @@ func Write(w io.Writer, p *Page) error {
 	return err
 }
 
-// gpuTable returns a table with a row for each GPU. Facts that would not fit into 80 columns follow
-// in separate lines after the row.
+// gpuTable returns a table with a row for each GPU. Lines after the row contain details that would make the row longer
+// than 80 columns.
 func gpuTable(p *Page) *table {
 	t := newTable("GPU", "STATE", "READ", ">POWER", "SERIAL", "PCI ADDRESS")
 	for i := range p.GPUs {
@@ -101,7 +101,7 @@ func (g *GPU) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// profiles returns the number of instances by profile, because a full list would not fit on a line.
+// profiles returns the number of MIG instances by profile, because a list of all instances would not fit on a line.
 func (g *GPU) profiles() string {
 	counts := make(map[string]int)
 	for _, i := range *g.MIG {
@@ -114,8 +114,7 @@ func (g *GPU) profiles() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// energyTable returns a table with a row for each GPU. The row of a GPU is followed by the
-// components of the GPU's energy.
+// energyTable returns a table with a row for each GPU. The rows after it contain the parts of the GPU's energy.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")

@@ -11,8 +11,8 @@ import (
 
 const none = "–"
 
-// stale is the age at which a snapshot counts as old. This age is much longer than the duration of a tick, even of
-// a tick in which calls time out.
+// stale is the age at which a snapshot counts as old. This age is much longer than a tick, even if calls time out
+// during the tick.
 const stale = 15 * time.Second
 
 func or(s string) string {
@@ -61,8 +61,8 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. All energy on a page is in the same unit, because readers could overlook that some of it is
-// in joules and some in megajoules.
+// unit is a unit of energy. All energy values on a page have the same unit, because readers could overlook that some
+// values are in joules and others in megajoules.
 type unit struct {
 	Name   string
 	joules float64
@@ -88,7 +88,7 @@ func unitOf(largest float64) unit {
 	return unit{"GJ", 1e9}
 }
 
-// Energy above zero is never written as 0.
+// format formats energy in the unit. It never formats energy above zero as 0.
 func (u unit) format(joules float64) string {
 	v := joules / u.joules
 	switch {
@@ -100,7 +100,7 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// amount separates the number and the unit by a no-break space, so that no line break divides them.
+// amount formats energy with the unit. A no-break space prevents a line break between the number and the unit.
 func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0" + u.Name }
 
 const joulesPerKWh = 3.6e6
@@ -109,7 +109,8 @@ func kilowattHours(joules float64) string {
 	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
 
-// percent formats a part of a whole. Only zero is shown as 0 %, and only the whole as 100 %.
+// percent formats a part of a whole in percent. The result is 0 % only if the part is zero, and 100 % only if the part
+// is the whole.
 func percent(part, whole float64) string {
 	v := 100 * part / whole
 	switch {
