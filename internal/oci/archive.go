@@ -27,7 +27,7 @@ const (
 // Image describes the image for one architecture.
 type Image struct {
 	Architecture string // the value of GOARCH
-	// Path returns the local path of a file or folder that the stage copies.
+	// Path returns the path on this machine of a file or folder that the stage copies into the image.
 	Path func(Copy) string
 }
 
@@ -77,9 +77,9 @@ type root struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-// WriteArchive writes the images of a stage as an OCI archive: a tar file with an image layout, whose only index
-// contains all architectures and has the name tag. The same input results in the same bytes, because the time of every
-// file is the image's creation time.
+// WriteArchive writes the images of a stage as an OCI archive, which is a tar file with an image layout. The layout has
+// one index, which contains the images for all architectures and has the name tag. Equal input results in equal bytes,
+// because every file has the image's creation time as its time.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -257,10 +257,9 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 	})
 }
 
-// Source returns a function that finds files of the Dockerfile's builder stages on this machine. It maps /src to the
-// repository, /src/bin to the folder with the programs for an architecture, and /root-filesystem to the folder
-// root-filesystem in that folder. Every other file, such as Debian's certificate authorities, has the same path on this
-// machine.
+// Source returns a function that converts paths in the Dockerfile's builder stages to paths on this machine. It
+// converts /src to the argument repository, /src/bin to the argument programs, and /root-filesystem to the folder
+// root-filesystem in programs. It returns other paths unchanged, such as the path of Debian's certificate authorities.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

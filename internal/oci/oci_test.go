@@ -22,8 +22,8 @@ import (
 
 var created = time.Unix(1_790_000_000, 0)
 
-// archive writes the archive of a target in the Dockerfile. Each copied file contains its own name. The copied folder
-// contains a folder, a program and a symbolic link.
+// archive returns the OCI archive for a stage of the Dockerfile. Each copied file contains its own name. The copied
+// folder contains a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")
@@ -87,7 +87,7 @@ func unpack(t *testing.T, r io.Reader) map[string]string {
 	}
 }
 
-// layout contains the blobs of an archive, with checked digests and sizes.
+// layout contains the files in an OCI archive. Its methods check the digests and sizes of blobs.
 type layout map[string]string
 
 func (l layout) get(t *testing.T, d map[string]any) string {
@@ -200,7 +200,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// ParseStage must reject a stage if Docker would build a different image.
+// TestParseStageErrors checks that ParseStage rejects stages from which Docker would build a different image than this
+// package.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},

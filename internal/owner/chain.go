@@ -58,15 +58,15 @@ type process struct {
 	resolve          func() Answer // nil after the owner became final
 }
 
-// NewChain returns a chain that calls the resolvers in the given order. A process that no resolver accepts belongs to
-// the host.
+// NewChain returns a chain that calls the resolvers in the given order. If no resolver accepts a process, the host is
+// its owner.
 func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
-// Process returns the current state of a process that uses a GPU, or false if there is no such process. It reads the
-// start time on every call. It reads the name and the cgroup again only while the owner is unmapped. If the file stat
-// cannot be read, the process is unmapped and its ID contains no start time.
+// Process returns the current state of a process that uses a GPU. If the process does not exist, it returns false.
+// Process reads the start time of the process on every call. It reads the name and the cgroup again only while the
+// owner is unmapped. If the file stat cannot be read, the process is unmapped and its ID contains no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)
@@ -88,8 +88,8 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	return p.Process, true
 }
 
-// Owner returns the owner of a process that Process has returned, until a minute after the last request. An owner that
-// is not known yet is pending, or has no part. The owner of any other process is unmapped.
+// Owner returns the owner of a process that Process has returned. While the owner is not known, it is pending or has no
+// part. Owner forgets a process a minute after the last request for it, and reports unknown processes as unmapped.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
 	p := c.processes[id]

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// word is a resolver that accepts processes whose cgroup contains a word.
+// word is a resolver that accepts processes if their cgroup contains the field word.
 type word struct {
 	word   string
 	calls  int
@@ -95,7 +95,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A resolver must be called until its answer is final, even after the process has ended.
+// TestFinal checks that the chain calls a resolver until its answer is final, even after the process has ended.
 func TestFinal(t *testing.T) {
 	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}
 	w := &word{word: "pod", answer: func(n int) owner.Answer { return answers[n-1] }}

@@ -19,13 +19,13 @@ import (
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code in the sandbox, if the kernel's Landlock ABI is at least abi.
+	// fails is the expected error code in the sandbox, if the version of the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }
 
-// filtered lists the attempts for which the system call filter returns EPERM. The kernel applies the filter before
-// Landlock.
+// filtered lists the attempts for which the system call filter returns EPERM. Landlock does not see these attempts,
+// because the kernel applies the filter first.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -101,7 +101,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice sends an ioctl that the device does not support. The error ENOTTY shows that it has reached the device.
+// controlDevice sends an ioctl that the device does not support. The error ENOTTY shows that the ioctl has reached the
+// device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {
@@ -114,8 +115,8 @@ func controlDevice(*world) error {
 	return err
 }
 
-// mayGainPrivileges returns EPERM if no_new_privs is set, because the program then cannot gain privileges by executing
-// a setuid program.
+// mayGainPrivileges returns EPERM if no_new_privs is set, because then the test program cannot gain privileges by
+// executing a setuid program.
 func mayGainPrivileges() error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(threads) < 2 {
@@ -215,8 +216,8 @@ var calls = []struct {
 	{"set flags of a file", func() error { return ofSocket(func(fd int) error { return unix.SetNonblock(fd, true) }) }, ""},
 }
 
-// allowedCalls lists calls that the filter does not deny. The filter makes clone3 fail with ENOSYS, so that the C
-// library uses clone.
+// allowedCalls lists calls that the filter does not deny, with the expected error codes. The filter makes clone3 fail
+// with ENOSYS, so that the C library uses clone instead.
 var allowedCalls = map[string]string{
 	"read a limit of its own": "", "set its own processors": "", "signal its own thread": "", "start a thread": "", "open a socket": "",
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",

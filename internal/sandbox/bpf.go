@@ -18,10 +18,11 @@ const (
 	sizeArgument                     = 8
 )
 
-// x32 is a bit that is set in the call numbers of the x32 ABI and not in other call numbers of amd64.
+// x32 is the bit that distinguishes the call numbers of the x32 ABI from the other call numbers of amd64.
 const x32 = 0x40000000
 
-// newFilter denies calls of other architectures, because their call numbers differ.
+// newFilter returns a filter that denies the calls of other architectures, because the call numbers of other
+// architectures differ.
 func newFilter() filter {
 	return filter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArch),
@@ -33,7 +34,7 @@ func newFilter() filter {
 	}
 }
 
-// allowed returns the complete filter, which allows all other calls.
+// allowed completes the filter. The complete filter allows all calls that no part of it denies.
 func (f filter) allowed() []unix.SockFilter { return append(f, ret(accept)) }
 
 func (f filter) deny(calls ...uint32) filter {
@@ -75,7 +76,8 @@ func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns instructions that end the filter with the result if one of the bits is set in the accumulator.
+// set returns instructions that end the filter if at least one of the given bits is set in the accumulator. The filter
+// then returns result.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

@@ -22,11 +22,11 @@ type FilterRules struct {
 // Filter installs a seccomp filter for all threads. The filter cannot be removed. A denied system call returns EPERM,
 // like a call without the necessary capability.
 //
-// The filter denies listed calls instead of allowing listed calls. A list of allowed calls would have to follow every
-// version of the driver's library, of libdcgm and of the C library, and could not be tested on all GPUs. If a call were
-// missing from it, the GPUs of a node could no longer be read. Most denied calls act on other processes, on the kernel
-// or on the node. The calls of io_uring are denied because they bypass the filter. The program needs none of the denied
-// calls to read GPUs.
+// The filter contains a list of denied calls and not a list of allowed calls. A list of allowed calls would have to be
+// updated for every version of the driver's library, of libdcgm and of the C library, and could not be tested on all
+// GPUs. If the list lacked a call, the exporter could no longer read the GPUs of a node. Most denied calls act on other
+// processes, on the kernel or on the node. The calls of io_uring are denied because they bypass the filter. The program
+// needs none of the denied calls to read GPUs.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -66,9 +66,11 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		deny(deniedHere...).
 		// If clone3 returns ENOSYS, the C library uses clone instead.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
-		// Threads need clone, and child processes are not needed.
+		// Threads need the call clone. The filter denies the creation of child processes, which the program does not
+		// need.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
-		// The Go runtime sends signals to its threads to preempt them, and reads its own resource limits.
+		// These calls are allowed only for the program itself. The Go runtime sends signals to its own threads to
+		// preempt them, and reads its own resource limits.
 		only(unix.SYS_KILL, uint32(pid)).
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
@@ -79,7 +81,7 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
 		only(unix.SYS_SCHED_SETAFFINITY, 0).
-		// These calls set the owner of a file: a process to which the kernel sends signals.
+		// These calls set the owner of a file, which is a process to which the kernel sends signals about the file.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
 	return f.allowed()

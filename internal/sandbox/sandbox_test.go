@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestMain runs the tests, or the program under test if the environment contains a world.
+// TestMain runs the tests. If the environment contains a world, it runs the program under test instead.
 func TestMain(m *testing.M) {
 	text, tested := os.LookupEnv(worldVariable)
 	if !tested {
@@ -40,13 +40,14 @@ func TestMain(m *testing.M) {
 
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// restarts is set in the environment of a program that has restarted.
+// restarts is an environment variable that is set in a program after a restart.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
 // world describes the environment of the program under test. The test is its parent process, listens on the ports and
 // sockets, and owns the files.
 type world struct {
-	// With Sandboxed, the program enters the sandbox. With Stacked, it enters sandboxes until the kernel refuses.
+	// If Sandboxed is set, the program enters the sandbox. If Stacked is also set, the program enters nested sandboxes
+	// until the kernel returns an error.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
 	Restarted          bool   // restart in the sandbox
@@ -61,7 +62,8 @@ type world struct {
 type result struct {
 	ABI   int
 	Error string
-	// Attempts and Calls contain the error code of each attempt and call, or an empty code for success.
+	// Attempts and Calls contain the error code of each attempt and of each system call. The code is empty after
+	// success.
 	Attempts, Calls map[string]string
 	DeathSignal     int32
 	Command         string
@@ -158,7 +160,8 @@ func explore(t *testing.T, w world) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel sends the signal when the thread that started the program ends, so this thread must not end early.
+	// The kernel sends the parent-death signal when the thread that started the program ends, so this thread must not
+	// end early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])

@@ -1,6 +1,7 @@
 // Package sidecar defines the exporter's container and the patch that adds it to a pod.
 //
-// The generator of the manifests and the reconciler's webhook both use it, so that they add the same container.
+// The generator of the manifests and the reconciler's webhook both use this package, so that they add the same
+// container.
 package sidecar
 
 import (
@@ -10,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the container and of its port, and the prefix of its volumes' names. A pod with such names
-// already has the container.
+// Name is the name of the exporter's container and port, and the prefix of the names of its volumes. A pod that
+// contains such a name already has the container.
 const Name = "gpuledger"
 
 // Port is the port on which the exporter listens.
 const Port = 9840
 
-// tokenPath is the path at which admission mounts the pod's ServiceAccount token, unless the container already has a
-// mount at exactly this path.
+// tokenPath is the path at which the API server mounts the ServiceAccount token of a pod into each container. It does
+// this only for containers without a mount at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder on the host that the exporter uses.
@@ -54,8 +55,8 @@ var NVIDIAEnv = []corev1.EnvVar{
 // NVIDIAEnvAt is the index of [NVIDIAEnv] in the container's list of variables.
 const NVIDIAEnvAt = 1
 
-// PlainContainer returns the exporter's container for AMD's device plugin. It does not get NVIDIA's driver. The
-// exporter reads AMD's GPUs in /sys.
+// PlainContainer returns the exporter's container for the pods of AMD's device plugin. The container does not get
+// NVIDIA's driver, because the exporter reads AMD's GPUs in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -91,9 +92,9 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes of [Container].
 //
-// The volumes of host folders have no type. The kubelet would check a type before it starts the pod, and a failed check
-// would keep the device plugin from starting. Without a type, the container runtime creates a missing folder. If this
-// fails, only the exporter's container fails.
+// The volumes of host folders have no type. If a volume had a type, the kubelet would check the type before it starts
+// the pod, and a failed check would keep the device plugin from starting. Without a type, the container runtime creates
+// a missing folder. If this fails, only the exporter's container fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -106,15 +107,15 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// These constants describe the exporter's web configuration with TLS and basic auth. It is stored in a Secret under the
-// key web-config.yml.
+// These constants describe where the container mounts the exporter's web configuration for TLS and basic auth. The web
+// configuration is in a Secret under the key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// WebVolume returns the volume for the Secret with a web configuration. It is optional, so that the device plugin
-// starts even if the Secret is missing. The name must be a valid name of a Secret.
+// WebVolume returns the volume for the Secret with a web configuration. The Secret is optional, so that the device
+// plugin starts even if the Secret is missing. The argument must be a valid name of a Secret.
 func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
@@ -126,8 +127,8 @@ func WebMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// NRIAnnotation requests all GPUs from the GPU Operator's NRI plugin, which is used if the operator is configured
-// without a runtime class.
+// NRIAnnotation is the key of an annotation that requests GPUs for the container from the GPU Operator's NRI plugin.
+// The value NRIGPUs requests all GPUs. The operator uses the NRI plugin if it is configured without a runtime class.
 const (
 	NRIAnnotation = "nvidia.cdi.k8s.io/container." + Name
 	NRIGPUs       = "management.nvidia.com/gpu=all"

@@ -12,7 +12,8 @@ import (
 // missing, no pod gets the container.
 const ParametersName = "gpuledger-sidecar"
 
-// Parameters are the settings for a cluster. The admission policy reads the same keys and applies the same rules.
+// Parameters contains the settings for the exporter's container in a cluster. The admission policy reads the same keys
+// and applies the same rules.
 type Parameters struct {
 	Image       string
 	Arguments   []string
@@ -38,7 +39,7 @@ func Parse(data map[string]string) Parameters {
 	}
 }
 
-// lines returns the lines that are not empty, without white space at their ends.
+// lines returns the lines of a text without white space at both ends. It omits empty lines.
 func lines(text string) []string {
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -71,7 +72,7 @@ var (
 // Reason is the reason why a pod does not get the container.
 type Reason string
 
-// These reasons depend on the parameters.
+// These are the reasons. Each of them depends on the parameters.
 const (
 	NoImage           Reason = "no_image"
 	InvalidSecretName Reason = "invalid_secret_name"

@@ -11,9 +11,9 @@ import (
 // checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains the fields of a pod that determine the patch. Any client in the cluster can send its JSON, so a Pod must
-// not need much more memory than the JSON text. In the Pod type of the Kubernetes API, a list of empty containers would
-// need hundreds of times as much memory.
+// Pod contains the fields of a pod that determine the patch. Any client in the cluster can send JSON that is decoded
+// into a Pod, so a Pod must not need much more memory than the JSON text. In the Pod type of the Kubernetes API, a list
+// of empty containers would need hundreds of times as much memory.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`
@@ -52,7 +52,7 @@ func (f *filled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// nodes returns the names of nodes in the pod's affinity, in which the DaemonSet controller sets the node of a pod.
+// nodes returns the node names in the pod's affinity. The DaemonSet controller writes the name of the pod's node there.
 func (p *Pod) nodes() []string {
 	var names []string
 	for _, term := range p.Spec.Affinity.Node.Required.Terms {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// TestParse checks the separators in docs/install.md.
+// TestParse checks the parameters with the separators that docs/install.md describes.
 func TestParse(t *testing.T) {
 	got := sidecar.Parse(map[string]string{
 		"image": "\tregistry.example.com/gpuledger:1\r\n", "arguments": "--a=b c\n\n  --d \r\n", "pullSecrets": "one, two\nthree,,four",

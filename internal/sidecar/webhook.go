@@ -1,6 +1,6 @@
 package sidecar
 
-// The manifests and the reconciler use these names for the webhook that adds the container.
+// These are the names of the webhook that adds the container. Both the manifests and the reconciler use these names.
 const (
 	// Path is the URL path of the webhook.
 	Path = "/sidecar"
