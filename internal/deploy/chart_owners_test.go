@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartOwners checks that the role for the kinds in reconciler.owners allows only the verb get and is part of the
-// aggregated role for owners, and that invalid values are rejected.
+// TestChartOwners checks the role for the kinds in reconciler.owners. It must allow only the verb get and be part of
+// the aggregated role for owners. The chart must reject invalid kinds.
 func TestChartOwners(t *testing.T) {
 	rendered, err := template(t, valuesOf("standalone"), `--set-json=reconciler.owners=[{"group": "example.com", "resources": ["trainings", "sweeps"]}]`)
 	check(t, err)

@@ -49,7 +49,7 @@ func template(t *testing.T, args ...string) (string, error) {
 func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
 
 // TestChart checks that the chart renders the same objects as the overlays and as the kustomizations in
-// charts/gpuledger/ci. Beside each kustomization, there is a file of values.
+// charts/gpuledger/ci. The chart's values for each kustomization are in the file beside it.
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
@@ -76,9 +76,9 @@ func TestChart(t *testing.T) {
 
 var hashOfArchive = regexp.MustCompile(`(gpuledger-archive)-[0-9a-z]{10}\b`)
 
-// objects returns the objects in a YAML stream by kind, namespace and name, without the expected differences between
-// the chart and the overlays: Helm creates the namespace and adds its labels; in the overlays, the name of the
-// archive's ConfigMap contains a hash; in the chart, the archive's pods have an annotation instead.
+// objects returns the objects in a YAML stream by kind, namespace and name. It removes the expected differences between
+// the chart and the overlays: Helm creates the namespace and adds labels to objects. In the overlays, the name of the
+// archive's ConfigMap contains a hash. In the chart, the archive's pods have an annotation with a hash instead.
 func objects(t *testing.T, text string) map[string]any {
 	t.Helper()
 	all := make(map[string]any)

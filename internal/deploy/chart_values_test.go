@@ -50,7 +50,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// baseOf returns the values without which a section's values have no effect.
+// baseOf returns the values that must be set so that a section's values have an effect.
 func baseOf(section, mode string) []string {
 	args := []string{valuesOf("everything")}
 	if mode == "sidecar" {
@@ -137,7 +137,8 @@ var special = map[string]string{
 	"reconciler.owners":                 `[{"group": "example.com", "resources": ["another"]}]`,
 }
 
-// another returns values for a setting that differ from its default and from the files in charts/gpuledger/ci.
+// another returns a value for a setting. The value differs from the setting's default and from its values in
+// charts/gpuledger/ci.
 func another(t *testing.T, v *deploy.Value) string {
 	t.Helper()
 	if text := special[v.Name()]; text != "" {

@@ -6,8 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// HostPatches returns kustomize patches for the policy. With each patch, the policy adds the exporter to the pods of
-// another program instead of the device plugin's pods. The keys are the names of these programs in the chart's values.
+// HostPatches returns kustomize patches for the policy. Each patch makes the policy add the exporter to the pods of
+// another program instead of the device plugin's pods. The map's keys are the names that the chart's values use for
+// these programs.
 //
 // In DCGM Exporter's chart, the name of the container is "exporter". Other charts use this name too, so the policy also
 // checks the image.

@@ -38,8 +38,8 @@ spec:
 	return []byte(out.String()), nil
 }
 
-// Component returns a kustomize component that lists files. It has a name, because kustomize rejects an empty
-// component.
+// Component returns a kustomize component that lists files. The component has a name, because kustomize rejects a
+// component without any content.
 func Component(name string, files []string) ([]byte, error) {
 	return YAML(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",

@@ -26,8 +26,8 @@ var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
 // The API server ignores errors in the policy's expressions, so that an error does not keep a device plugin from
-// starting. However, it rejects a pod that the policy makes invalid. Therefore each condition excludes a kind of
-// pod to which the container cannot be added.
+// starting. However, it rejects a pod that the policy makes invalid. Therefore each match condition excludes pods that
+// would become invalid with the container.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -80,8 +80,8 @@ func matchConstraints() *admissionv1.MatchResources {
 
 const pluginCondition = "is-a-device-plugin"
 
-// matchConditions and [parameterConditions] select the pods that get the container. A pod must meet all of these
-// conditions.
+// matchConditions returns conditions for the pods that get the container. A pod must meet all of these conditions and
+// all conditions that parameterConditions returns.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		// The policy grants access to the host's PIDs. A user who can create pods must not get this right by copying
@@ -143,7 +143,7 @@ func variables() []admissionv1.Variable {
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
 		{Name: "pullPolicy", Expression: trimmed("pullPolicy")},
 		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name in " + literal("", sidecar.AMDContainers) + ")"},
-		// path of the container after it is appended
+		// the path that the container has after the policy appended it
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
 }
@@ -155,8 +155,8 @@ func (o operation) String() string {
 	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
 }
 
-// mutation returns the expression for the JSON patch. It concatenates lists of operations, some of which are empty for
-// some pods.
+// mutation returns the expression for the JSON patch. The expression concatenates lists of operations. Depending on the
+// pod, a list may be empty.
 func mutation() string {
 	always := []operation{
 		annotate(sidecar.InjectedBy, "MutatingAdmissionPolicy "+Name),
@@ -193,7 +193,7 @@ func annotate(key, value string) operation {
 	return operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)}
 }
 
-// forNVIDIA returns the operations that add the annotation and change [sidecar.PlainContainer] into
+// forNVIDIA returns the operations that add the annotation for NRI and change [sidecar.PlainContainer] into
 // [sidecar.Container].
 func forNVIDIA() []operation {
 	operations := []operation{annotate(sidecar.NRIAnnotation, sidecar.NRIGPUs)}

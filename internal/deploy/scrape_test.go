@@ -24,7 +24,7 @@ type scrape struct {
 }
 
 // TestScrape checks that the configuration for Prometheus without the operator has the same settings as the
-// PodMonitors, including the operator's defaults. It need not drop the labels that only the operator adds.
+// PodMonitors, including the operator's defaults. It does not have to drop the labels that only the operator adds.
 func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {

@@ -102,8 +102,8 @@ func TestChartRegistry(t *testing.T) {
 	}
 }
 
-// TestChartPullSecrets checks that all pods use the pull secrets from the chart's values and from the global
-// values. Charts write pull secrets in two forms, and the chart must accept both.
+// TestChartPullSecrets checks that all pods use the pull secrets from the chart's values and from the global values.
+// Charts use two formats for pull secrets, and the chart must accept both formats.
 func TestChartPullSecrets(t *testing.T) {
 	set := []string{"--set-json=imagePullSecrets=" + `[{"name": "ours"}]`, "--set-json=global.imagePullSecrets=" + `["theirs", {"name": "ours"}, {"name": "more"}]`}
 	want := []corev1.LocalObjectReference{{Name: "ours"}, {Name: "theirs"}, {Name: "more"}}
@@ -228,7 +228,7 @@ func TestChartArchivePod(t *testing.T) {
 	}
 }
 
-// TestChartSELinux checks that SELinux options in the values do not remove another restriction.
+// TestChartSELinux checks that SELinux options in the values leave the other restrictions of the container unchanged.
 func TestChartSELinux(t *testing.T) {
 	before := podsOf(t, withTests(t))["DaemonSet gpuledger"].Spec.Containers[0].SecurityContext
 	got := podsOf(t, withTests(t, "--set=securityContext.seLinuxOptions.type=spc_t"))["DaemonSet gpuledger"].Spec.Containers[0].SecurityContext

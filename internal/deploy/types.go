@@ -15,7 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Schemas of strings with a format. If the default is an empty string, an empty string is also valid.
+// Each type is the schema of strings with a certain format. If a setting's default is empty, an empty string is also
+// valid for the setting.
 type (
 	absolutePath string
 	duration     string // duration in the format of Prometheus
@@ -66,8 +67,9 @@ type (
 	}
 )
 
-// settingTypes contains the type of each setting whose default does not show it. The key is the last key of the setting
-// or, if that is ambiguous, the whole name. The value is a schema or a value of a Go type.
+// settingTypes contains the types of settings whose type cannot be derived from the default, such as an empty list. The
+// key is the last part of the setting's name or, if several settings end with this part, the whole name. The value is a
+// schema or a value of a Go type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},
@@ -150,7 +152,7 @@ func choice[S ~string](values ...S) *schema {
 
 type types map[string]*schema
 
-// of returns the schema of a Go type of the Kubernetes API. A field without omitempty is required.
+// of returns the schema of a Go type from the Kubernetes API. A field without omitempty is required.
 func (d types) of(t reflect.Type) (*schema, error) {
 	if leaf := leaves[t]; leaf != nil {
 		return leaf, nil
@@ -172,7 +174,7 @@ func (d types) of(t reflect.Type) (*schema, error) {
 		return &schema{Type: "object", Additional: values}, err
 	case reflect.Struct:
 		if d[t.Name()] == nil {
-			d[t.Name()] = section("") // set before its fields, because they may contain the type
+			d[t.Name()] = section("") // set before the schemas of the fields, because a field may contain the type itself
 			if err := d.addFields(d[t.Name()], t); err != nil {
 				return nil, err
 			}

@@ -27,8 +27,8 @@ var (
 	choices   = regexp.MustCompile(` ?One of: (.+)\.$`)
 )
 
-// Values parses the chart's values.yaml. Every default must be on the line of its key, and every setting must have a
-// comment above it.
+// Values parses the chart's values.yaml. Every default must be on the same line as its key, and every setting must have
+// a comment on the line above.
 func Values(text []byte) ([]Value, error) {
 	var values []Value
 	var path, comment []string

@@ -61,8 +61,8 @@ func TestNodeFence(t *testing.T) {
 	}
 }
 
-// TestSameConditions checks that the webhook has the policy's rules, and all conditions that do not read parameters.
-// The API server permits up to 64 conditions.
+// TestSameConditions checks that the webhook has the same rules as the policy, and all of the policy's conditions that
+// do not read parameters. The API server permits up to 64 conditions.
 func TestSameConditions(t *testing.T) {
 	policy, webhook := deploy.Policy().Spec, deploy.Webhook().Webhooks[0]
 	var want []admissionv1.MatchCondition

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML marshals documents. It omits the status, because only a server sets it, and the empty fields that Go types write
-// for zero values.
+// YAML marshals documents. It omits the status, because only the API server sets the status. It also omits the empty
+// fields that Go types write for zero values.
 func YAML(documents ...any) ([]byte, error) {
 	var out bytes.Buffer
 	for i, document := range documents {

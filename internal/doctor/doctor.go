@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// upcoming is the version that the printed commands contain if the program is not a release.
+// upcoming is the version in the printed commands if this program is not a released version.
 const upcoming = "0.1.0"
 
 type options struct {

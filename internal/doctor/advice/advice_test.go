@@ -194,8 +194,8 @@ const (
 	sharing   = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
 )
 
-// TestClusters checks the row, the overlay, the values, the exit status and the report for each cluster in
-// testdata. In every cluster except "well", the user must do something.
+// TestClusters checks the row, the overlay, the values, the exit status and the report for each cluster in testdata.
+// For every cluster except "well", the report must ask the user to do something.
 func TestClusters(t *testing.T) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(t, err)

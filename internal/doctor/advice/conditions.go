@@ -10,8 +10,8 @@ import (
 // pods with one of these containers.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// hostConditions are the conditions on the containers in a pod. Each policy has exactly one of
-// these conditions.
+// hostConditions contains the policy's conditions that select a program by the containers in its pods. Each policy has
+// exactly one of these conditions.
 var hostConditions = map[string]func(s *podSpec) bool{
 	"is-a-device-plugin": func(s *podSpec) bool { return slices.ContainsFunc(pluginContainers, s.has) },
 	"is-dcgm-exporter": func(s *podSpec) bool {
@@ -27,7 +27,7 @@ func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
 
-// takes reports whether the policy applies to the pods of a DaemonSet.
+// takes reports whether the policy or webhook selects the pods of a DaemonSet.
 func (i *injector) takes(h *host) bool {
 	if !slices.Contains(i.namespaces(), h.set.Metadata.Namespace) {
 		return false
@@ -111,7 +111,8 @@ func (i *injector) words(key string) []string {
 	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
 }
 
-// leaves returns true and a reason if the current policy or webhook does not add the container to a pod.
+// leaves returns true if the current policy or webhook does not add the container to a pod. The returned check contains
+// the reason.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":

@@ -134,7 +134,7 @@ func (c *Cluster) state(n *node) state {
 	return state{level: todo, text: "no exporter: the Node has no pod of a DaemonSet that contains the exporter or to which the policy adds the exporter"}
 }
 
-// refusals returns 0 if the DaemonSet's template allows a pod on the Node, otherwise 1.
+// refusals returns 0 if the DaemonSet's template allows a pod on the Node, and 1 otherwise.
 func (h *host) refusals(n *node) int {
 	if h.set.Spec.Template.Spec.refuses(n).reason != "" {
 		return 1

@@ -79,8 +79,8 @@ type found struct {
 
 func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
 
-// shares reports whether the containers in a pod share a process namespace. This is the case if the device plugin
-// uses a configuration file.
+// shares reports whether the containers in the device plugin's pods share a process namespace. They do if the device
+// plugin uses a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
@@ -94,8 +94,8 @@ func (c *Cluster) dcgmExporter() bool {
 	})
 }
 
-// kubelet returns the kubelet's root directory as the device plugin's volume shows it, or an empty
-// text.
+// kubelet returns the kubelet's root directory, derived from a volume of the device plugin. If it is unknown, kubelet
+// returns an empty string.
 func (f *found) kubelet() string {
 	if f == nil {
 		return ""
@@ -149,8 +149,8 @@ var gpuLabels = map[vendor]map[string]string{
 	},
 }
 
-// gpus returns the evidence for a vendor's GPUs on a Node, such as "8 nvidia.com/gpu". If there is no
-// evidence, it returns an empty text.
+// gpus describes how a Node shows that it has GPUs of a vendor, for example "8 nvidia.com/gpu". If nothing indicates
+// such GPUs, it returns an empty string.
 func (c *Cluster) gpus(n *node, v vendor) string {
 	var resources, labels []string
 	for name, count := range n.Status.Capacity {

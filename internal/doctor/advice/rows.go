@@ -133,8 +133,7 @@ func (o *Choice) addRuntimeClass() {
 	}
 }
 
-// apart returns a changed copy of the choice: the exporter runs in its own DaemonSet, and not as a
-// sidecar.
+// apart returns a copy of the choice in which the exporter runs in its own DaemonSet and not as a sidecar.
 func (o *Choice) apart() *Choice {
 	a := *o
 	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
@@ -142,8 +141,8 @@ func (o *Choice) apart() *Choice {
 	return &a
 }
 
-// beside returns a changed copy of the choice: the exporter runs as a sidecar in the device plugin's
-// pods, and not in its own DaemonSet.
+// beside returns a copy of the choice in which the exporter runs as a sidecar in the device plugin's pods and not in
+// its own DaemonSet.
 func (o *Choice) beside() *Choice {
 	b := *o
 	b.Overlay = map[*plugin]string{operatorPlugin: "operator", helmPlugin: "helm", staticPlugin: "static"}[o.plugin.plugin]
@@ -153,7 +152,7 @@ func (o *Choice) beside() *Choice {
 
 const k0sKubelet = "/var/lib/k0s/kubelet"
 
-// The first rule that holds is used.
+// Rules are in a list, and the first rule whose field holds is true determines the choice.
 type rule struct {
 	holds bool
 	Choice
@@ -218,14 +217,13 @@ func (c *Cluster) amdRules(p *found, _ []*node) []rule {
 	}
 }
 
-// dra reports whether the DRA driver publishes the GPUs of all Nodes, and no device plugin
-// publishes one.
+// dra reports whether the DRA driver publishes the GPUs of all Nodes, and no device plugin publishes a GPU.
 func (c *Cluster) dra(nodes []*node) bool {
 	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
 }
 
-// isK0s reports whether the cluster is k0s. It decides by the kubelet's root directory in the device
-// plugin's volume. If there is no such volume, it decides by the Kubernetes version.
+// isK0s reports whether the cluster is a k0s cluster. A volume of the device plugin shows this by the kubelet's root
+// directory. If there is no such volume, isK0s checks the Kubernetes version.
 func (c *Cluster) isK0s(p *found) bool {
 	if root := p.kubelet(); root != "" {
 		return root == k0sKubelet

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The GPU Operator deploys and pauses clients of the driver by a label. While the operator replaces the
-// driver or changes MIG, the label's value has the prefix paused.
+// The GPU Operator sets a label on a Node to start or pause the programs that use the driver. While the operator
+// replaces the driver or changes MIG, the label's value begins with the prefix paused.
 const (
 	deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 	paused      = "paused-for-"
@@ -47,7 +47,8 @@ func (s *podSpec) refuses(n *node) refusal {
 	return refusal{}
 }
 
-// unselected returns the reason why the labels of a Node do not match, and labels that would match.
+// unselected returns the reason why the DaemonSet does not select a Node by its labels, and the labels with which it
+// would select the Node.
 func (s *podSpec) unselected(n *node) refusal {
 	var missing []string
 	more := maps.Clone(n.Metadata.Labels)
@@ -91,8 +92,7 @@ func (s *podSpec) terms() []term {
 	return s.Affinity.NodeAffinity.Required.NodeSelectorTerms
 }
 
-// nodes returns the Node names in the affinity. The DaemonSet controller sets the Node of a pod in this
-// way.
+// nodes returns the Node names in the pod's affinity. The DaemonSet controller writes the name of the pod's Node there.
 func (s *podSpec) nodes() (names []string) {
 	for _, t := range s.terms() {
 		for _, r := range t.MatchFields {

@@ -39,7 +39,7 @@ func table(t *testing.T) (rows [][]string) {
 	return rows[1:] // without the table's heading
 }
 
-// unreached contains the rows that fit no cluster in testdata, with the reason.
+// unreached contains the rows of the table that fit no cluster in testdata, and the reason for each row.
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
 	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
