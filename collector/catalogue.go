@@ -188,8 +188,8 @@ const (
 	numMetrics
 )
 
-// These lists contain the labels that identify series: the series of a GPU, the series of a
-// container or unit on a GPU, and the series of a process in a container or unit.
+// Each list contains the labels that identify one series. The name of the list is the kind of object that has the
+// series: a GPU, a container or unit on a GPU, or a process in a container or unit.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}

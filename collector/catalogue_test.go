@@ -96,8 +96,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that each of four mistakes ends the program at its start: an additional label, a missing label, a
-// wrong label name, and a metric that is missing from the page.
+// TestMistakes checks that creating a collector panics after each of four mistakes in this package: an additional
+// label, a missing label, a wrong label name, and a metric that is missing from the page.
 func TestMistakes(t *testing.T) {
 	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
 	tests := []struct {
@@ -272,7 +272,8 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled changes s so that its GPUs and owners were throttled by the first causes.
+// throttled adds energy and time for the first throttle causes to every GPU and owner in s. The argument causes is the
+// number of these causes.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book

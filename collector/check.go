@@ -34,8 +34,8 @@ func (c *Collector) mustRender() {
 	}
 }
 
-// fullSnapshots returns snapshots with a value in every field: for each kind of owner, one in which all booleans are
-// true, and one in which they are false.
+// fullSnapshots returns two snapshots for each kind of owner. All booleans are true in one snapshot and false in the
+// other. All other fields have values.
 func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {
@@ -62,7 +62,8 @@ func fillHealth(r *gpu.Reading) {
 	}
 }
 
-// combinations returns all combinations of the values of the given labels. A label without listed values has one value.
+// combinations returns every combination of label values for the given label names. If the catalogue lists no values
+// for a label, the label has one value.
 func combinations(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {

@@ -16,9 +16,9 @@ type Options struct {
 	Gauges bool
 	// Health enables the metrics for errors, links and limits of a GPU.
 	Health bool
-	// Details enables the metrics for details of the health of a GPU.
+	// Details enables additional metrics about a GPU's health.
 	Details bool
-	// Profiling enables the metrics for the activity of the parts of a GPU.
+	// Profiling enables the metrics that report how busy the parts of a GPU are, such as the tensor cores.
 	Profiling bool
 
 	Process ProcessMode

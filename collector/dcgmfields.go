@@ -2,10 +2,10 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// FieldType is the type of a field in files of dcgm-exporter.
+// FieldType is the metric type of a field in dcgm-exporter's field files.
 type FieldType string
 
-// The types of fields.
+// These are the field types.
 const (
 	FieldGauge   FieldType = "gauge"
 	FieldCounter FieldType = "counter"
@@ -22,8 +22,7 @@ type DCGMField struct {
 	// NVML is the source of the value in NVML. If the field needs a host engine or dcgm-exporter itself, NVML
 	// is empty, and Why contains the reason.
 	NVML, Why string
-	// The exporter reads the value from NVML only if the flag Flag is set. Flag is empty if the exporter reads the
-	// value by default.
+	// Flag is the exporter's flag that enables this field. It is empty if the exporter reads the field by default.
 	Flag string
 
 	value fieldValue
@@ -37,8 +36,8 @@ const (
 
 const byGPM = "`--collector.profiling`: GPM metric"
 
-// DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file default-counters.csv.
-// Names and types are those in this file.
+// DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file default-counters.csv. The names and
+// types are copied from this file.
 var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_SM_CLOCK", Type: FieldGauge, Help: "SM clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.SMClock, 1e-6)},
 	{Name: "DCGM_FI_DEV_MEM_CLOCK", Type: FieldGauge, Help: "Memory clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.MemoryClock, 1e-6)},

@@ -2,8 +2,8 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// NewMistaken returns a collector with a mistake. If without is set, the metrics are missing from the page. Otherwise,
-// a metric has the given labels, which may be wrong.
+// NewMistaken returns a collector whose page does not match the catalogue. The page contains the metric driverInfo with
+// the given labels, which may be wrong. If without is set, the page lacks all other metrics.
 func NewMistaken(without bool, labels ...string) *Collector {
 	return newCollector(&Collector{on: MainPage, render: func(p *page, s *gpu.Snapshot) {
 		if !without {

@@ -6,8 +6,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families groups series into families, in the order that a registry uses. The
-// series are not copied.
+// families returns one family per metric, with the metric's series. Like a registry, it sorts the families and the
+// series. It does not copy the series.
 func families(all *list[series]) []*dto.MetricFamily {
 	order := make([]*series, all.len)
 	for i := range order {

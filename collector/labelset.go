@@ -11,7 +11,7 @@ import (
 
 type labelSet struct {
 	base  *labelSet
-	given []string // additional names and values, in the given order
+	given []string // names and values of additional labels, in the caller's order
 }
 
 func (l *labelSet) matches(base *labelSet, given []string) bool {

@@ -2,8 +2,8 @@ package collector
 
 import "slices"
 
-// A list is overwritten from its start in each pass. When the list grows, its items do not move,
-// so a pointer to an item remains valid while the item exists.
+// Each rendering of a page is a pass that overwrites the items of a list from the start. When the list grows, its items
+// do not move, so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
 	len    int // number of items; items at the position next and later are from the previous pass

@@ -27,8 +27,8 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns all labels of the metrics in the catalogue.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// Each row of perLabels contains a kind of object and the labels that identify an object of
-// this kind. More specific kinds come first.
+// Each row of perLabels contains the labels that identify an object, and the kind of this object. Rows with more
+// specific labels come first.
 var perLabels = []struct {
 	labels []string
 	per    string
@@ -57,8 +57,8 @@ var perLabels = []struct {
 	{[]string{"stage"}, "stage"},
 }
 
-// Per returns a kind of object. For each object of this kind, a metric has at most [Series]
-// series.
+// Per returns the kind of object that the metric's labels identify, such as "unit and GPU". The metric has at most
+// [Series] series for each object of this kind.
 func Per(m metric.Metric) string {
 	for _, key := range perLabels {
 		if !slices.ContainsFunc(key.labels, func(l string) bool { return !slices.Contains(m.Labels, l) }) {
@@ -68,8 +68,7 @@ func Per(m metric.Metric) string {
 	return "node"
 }
 
-// Series returns the maximum number of series that a metric has for each object. [Per]
-// returns the kind of these objects.
+// Series returns the maximum number of series that a metric has for each object of the kind that [Per] returns.
 func Series(m metric.Metric) int {
 	n := 1
 	for _, l := range labelCatalogue {

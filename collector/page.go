@@ -9,9 +9,9 @@ import (
 
 // page contains the series of a collector. Every scrape overwrites the page.
 //
-// Between two scrapes values change, but series rarely change. Therefore each call of a rendering
-// is compared with the same call of the previous rendering. As long as both calls request the same
-// labels and the same series, the page reuses the labels and series and writes only the values.
+// Between two scrapes, values change, but the set of series rarely changes. Each rendering makes a sequence of calls
+// that request labels and series. While these calls equal the calls of the previous rendering, the page reuses the
+// labels and series and writes only the values.
 type page struct {
 	opts Options
 	same bool // set while all calls match the last rendering
@@ -19,7 +19,7 @@ type page struct {
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // series of the current rendering; used after a call differed from the last rendering
+	seen   map[seriesKey]struct{} // series of the current rendering; used only after a call differed from the last rendering's call
 }
 
 type question struct {
@@ -51,8 +51,7 @@ func (p *page) end() (changed bool, err error) {
 	return true, label(&p.series)
 }
 
-// differ ends the comparison with the last rendering. It is called when a call differs from the
-// call of the last rendering.
+// differ ends the comparison with the last rendering, because a call differs from the last rendering's call.
 func (p *page) differ() {
 	if !p.same {
 		return
@@ -77,10 +76,9 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether a metric does not have these labels on the page yet. If it returns false,
-// the caller must drop the series, because a duplicate series would make the whole scrape fail.
-// Duplicates are possible because different strings can become equal when they are converted to
-// valid UTF-8.
+// first reports whether the page does not yet contain a series with this metric and these labels. If first returns
+// false, the caller must drop the series, because a duplicate series would make the whole scrape fail. Duplicates are
+// possible because different strings can become equal when they are converted to valid UTF-8.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++

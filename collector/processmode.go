@@ -15,7 +15,8 @@ const (
 	// ProcessAlways selects the processes of all containers.
 	ProcessAlways ProcessMode = iota
 	// ProcessShared selects the processes on a GPU while more than one container holds or uses the GPU. Ended pods that
-	// still have series do not count. Otherwise each new pod on the GPU would create short-lived process series.
+	// still have series are not counted. If they were counted, each new pod would seem to share the GPU with its
+	// predecessor and would create short-lived process series.
 	ProcessShared
 	// ProcessNever selects no processes.
 	ProcessNever

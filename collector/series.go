@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// There are thousands of series, so neighbouring series share the parts that are equal.
+// There are thousands of series. To save memory, neighbouring series share equal labels and timestamps.
 type series struct {
 	dto.Metric
 	labels *labelSet
@@ -21,7 +21,7 @@ type series struct {
 	metric metricID
 }
 
-// The series has no label pairs until label adds them.
+// write removes the label pairs. The function label adds them again.
 func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l *labelSet) {
 	s.metric, s.value, s.labels, s.Label = m, v, l, nil
 	if catalogue[m].Type != counter {

@@ -15,7 +15,7 @@ import (
 
 const near = 0.03
 
-// share is the part of a GPU's energy that is expected for a pod, or for a reason of unattributed energy.
+// share is the fraction of a GPU's energy that a test expects for a pod, or for unattributed energy with a reason.
 type share struct {
 	// payer is the name of a pod, or a reason for unattributed energy in parentheses.
 	payer  string
@@ -122,8 +122,8 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// TestModules checks that the energy recorded for each GPU of a module is its own, and that these energies add up to
-// the energy of the module.
+// TestModules checks GPUs that share a module. The energy recorded for each GPU must be close to the simulated energy
+// of this GPU. The energies of a module's GPUs must add up to the energy of the module.
 func TestModules(t *testing.T) {
 	b := newBench(t, "gb200-module", false)
 	b.run(60)
@@ -132,7 +132,7 @@ func TestModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := make(map[string]gpu.Millijoules) // energy that was not recorded, by board
+	boards := make(map[string]gpu.Millijoules) // simulated energy that the exporter did not record, by serial number of the board
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		at := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
 		truth := rows[at].GPU(g.UUID).Energy - rows[0].GPU(g.UUID).Energy

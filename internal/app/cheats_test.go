@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// cheatLimit is the maximum change of a charge by a trick, as a part of the GPU's energy.
+// cheatLimit is the maximum amount by which cheating may change a charge, as a fraction of the GPU's energy.
 const cheatLimit = 0.02
 
 // TestCheats checks that a pod can change neither its own charge nor the charge of another owner, for example by
@@ -23,7 +23,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats is [TestCheats] for users of the host.
+// TestHostCheats makes the checks of [TestCheats] for users of the host instead of pods.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -32,7 +32,8 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats is [TestCheats] on shared GPUs, for processes that end before they can be identified.
+// TestFleetingCheats makes the checks of [TestCheats] on shared GPUs, for processes that end before the exporter can
+// identify them.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -41,7 +42,7 @@ func TestFleetingCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestUnitCheats is [TestCheats] on a machine without Kubernetes.
+// TestUnitCheats makes the checks of [TestCheats] on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -50,7 +51,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats is [TestUnitCheats] for units that imitate units of other managers.
+// TestManagerCheats makes the checks of [TestUnitCheats] for units that imitate the units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -80,8 +80,8 @@ func valuesOf(t *testing.T, lines string) map[string]float64 {
 	return values
 }
 
-// Names of settings by number, and of reasons by bit (nvml.h: nvmlEnableState_t, nvmlComputeMode_t,
-// nvmlClocksEventReason*).
+// These lists contain the names of NVML's settings, indexed by number, and of its throttle reasons, indexed by bit
+// (nvml.h: nvmlEnableState_t, nvmlComputeMode_t, nvmlClocksEventReason*).
 var (
 	statedSwitches = []string{"disabled", "enabled"}
 	statedModes    = []string{"default", "exclusive_thread", "prohibited", "exclusive_process"}

@@ -280,7 +280,7 @@ func withoutSources(page string) []string {
 
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
-	b.cfg.Collector.Health = scenario == "timeslice" // the health values are the same in all scenarios
+	b.cfg.Collector.Health = scenario == "timeslice" // one scenario suffices, because all scenarios have the same health values
 	b.run(8)
 	if scenario == "lost" {
 		b.awaitXID()

@@ -101,7 +101,7 @@ func (p *patient) row() simnode.Truth {
 	return rows[0]
 }
 
-// truth returns the sum of the simulated conditions whose names have the given prefix, over all GPUs.
+// truth adds up the simulated counts of all conditions whose names begin with the prefix, over all GPUs.
 func (p *patient) truth(prefix string) (sum uint64) {
 	p.t.Helper()
 	for _, g := range p.row().GPUs {
@@ -114,8 +114,9 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports contains the series that report each simulated condition, and the factor between their values. The names and
-// labels are from docs/metrics.md, and the fields of each generation are from nvml.h.
+// reports lists, for each simulated condition, the series that report the condition, and the factor between the
+// simulated value and the value of the series. The names and labels are from docs/metrics.md, and the fields of each
+// generation are from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
 	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},
@@ -150,8 +151,8 @@ type report struct {
 // noSeries contains conditions without a series. They change a gauge that the test does not check.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
-// otherReports contains the differences of other generations from reports. If the list for a condition is nil, GPUs of
-// this generation do not report the condition.
+// otherReports contains entries that replace entries of reports for some GPU generations. If the list for a condition
+// is nil, GPUs of this generation do not report the condition.
 var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	simnode.Turing: {
 		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
@@ -220,8 +221,8 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	return p
 }
 
-// TestSick checks, for each generation of GPUs, that each simulated count and state is on the page. It also compares
-// the series in the alerts' queries with golden files, with which test/e2e/rules evaluates the alerts.
+// TestSick checks, for each generation of GPUs, that each simulated count and state is on the page. It also writes the
+// series that the alerts query and compares them with golden files. test/e2e/rules evaluates the alerts on these files.
 func TestSick(t *testing.T) {
 	tests := []struct {
 		scenario string

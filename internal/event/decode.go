@@ -71,7 +71,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 // decode replaces the characters that archive sinks cannot store.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
-	in.UseNumber() // without this, numbers would lose their text
+	in.UseNumber() // keeps the exact text of numbers
 	var all map[string]any
 	if err := in.Decode(&all); err != nil {
 		return e, err
@@ -131,8 +131,8 @@ func take(from map[string]any, name string) (string, error) {
 	return text, nil
 }
 
-// clean replaces zero bytes, which databases reject. The caller has already replaced invalid UTF-8. clean returns an
-// error if a number is out of range or too long, or if values are nested deeper than maxDepth.
+// clean replaces zero bytes in strings, because databases reject zero bytes. The caller has already replaced invalid
+// UTF-8. clean returns an error if a number is out of range or too long, or if values are nested deeper than maxDepth.
 func clean(value any, depth int) (_ any, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nested objects", maxDepth)
@@ -164,7 +164,7 @@ func clean(value any, depth int) (_ any, err error) {
 
 func withoutZeros(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
-// encode does not escape HTML characters, unlike [json.Marshal].
+// Unlike [json.Marshal], encode does not escape HTML characters.
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)

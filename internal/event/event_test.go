@@ -45,7 +45,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// The error must contain the line number and a reason.
+// TestInvalid checks that the error for an invalid line contains the line number and the reason.
 func TestInvalid(t *testing.T) {
 	const valid = `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}` + "\n"
 	tests := []struct{ name, line, want string }{
@@ -79,7 +79,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that an error of the reader is not reported as an invalid line.
+// TestInterrupted checks that Decode does not report an error of the reader as an invalid line.
 func TestInterrupted(t *testing.T) {
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader(`{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`+"\n"+`{"event`), iotest.ErrReader(broken))

@@ -18,8 +18,8 @@ const (
 	maxRaw = 96
 )
 
-// record is the content of the annotation: the values from which the labels are made, as the driver and the firmware
-// report them. It does not change while the GPUs stay the same.
+// record is the content of the annotation. It contains the values from which the labels are computed, as the driver and
+// the firmware report these values. The record does not change while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -27,7 +27,7 @@ type record struct {
 	Tray    *int          `json:"tray,omitempty"`
 	DMI     string        `json:"dmi_chassis,omitempty"`
 	GPUs    []recordedGPU `json:"gpus"`
-	// More is the number of GPUs that did not fit.
+	// More is the number of GPUs that are omitted because the annotation would be too long.
 	More int `json:"more,omitempty"`
 }
 
@@ -77,7 +77,7 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw truncates a string that is longer than any valid string from the driver.
+// raw truncates strings that are longer than maxRaw.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is gpuid's value for an empty string in the inventory. It comes from nvidia-smi, which prints it if NVML
+// unknown is the label value that gpuid uses for an empty string in the inventory. nvidia-smi prints this value if NVML
 // returns an error.
 const unknown = "N/A"
 
@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // one group for all; gpuid uses several groups, which overwrite each other
+			c = unknown // all these boards form one group; gpuid makes several groups, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)

@@ -27,8 +27,8 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 // serial numbers can have the same label value.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 
-// ownScheme returns the labels of this program's own scheme without their prefix, and the keys of the labels for lost
-// GPUs.
+// ownScheme returns the labels in this program's own scheme. It also returns the keys of the labels for lost GPUs. The
+// keys have no prefix.
 func (r Rules) ownScheme(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
 	labels = make(map[string]string)
 	put := func(name, value string) {
@@ -70,8 +70,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns the common value of all GPUs that have a value. Different values result in an empty string, because
-// a Node is in only one place.
+// unanimous returns the value that all GPUs with a value have in common. If their values differ, unanimous returns an
+// empty string, because a Node is in only one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
 	common := ""
 	for _, g := range gpus {

@@ -48,7 +48,7 @@ type Desired struct {
 	Lost []string
 }
 
-// Equal does not compare Lost.
+// Equal reports whether the labels and annotations are equal. It ignores Lost.
 func (d Desired) Equal(o Desired) bool {
 	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
 }
@@ -85,11 +85,12 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the interned copy of a string. The desired state of thousands of Nodes is mostly equal to their actual
-// state.
+// shared returns the interned copy of a string. This saves memory, because the desired labels of thousands of Nodes are
+// mostly equal to their actual labels.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate checks the rules. Its errors do not name a flag.
+// Validate returns errors about invalid rules. The errors do not contain the name of a flag, so the caller must add the
+// name.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {
