@@ -99,8 +99,8 @@ func contexts(p simnode.Pod) (n float64) {
 // W for 1 % of the time, beside an idle holder.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
-		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
-		"work in a hundredth of each second, beside an idle holder": {(2.4 + 35) / 72.4, (2.4 + 70*0.01 + 69.3/2) / 72.4},
+		"one pod is busy 81 % of the time, the other 9 %":         {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
+		"one pod works 1 % of each second, the other never works": {(2.4 + 35) / 72.4, (2.4 + 70*0.01 + 69.3/2) / 72.4},
 	}
 	for _, c := range accuracy.Cases(length) {
 		parts, chosen := want[c.Name]

@@ -32,14 +32,14 @@ const moment = time.Millisecond
 // Samplings returns the samplings, from most to least favourable for the ledger.
 func Samplings() []Sampling {
 	return []Sampling{
-		{"name a process with a context while nothing runs", simnode.Sampling{Power: moment}},
-		{"name the process that ran last", simnode.Sampling{Power: moment, Idle: simnode.NamesLast}},
-		{"name no process", simnode.Sampling{Power: moment, Idle: simnode.NamesNone}},
-		{"6 a second", simnode.Sampling{Power: moment, PerSecond: 6}},
-		{"1 a second", simnode.Sampling{Power: moment, PerSecond: 1}},
-		{"power averaged over 100 ms", simnode.Sampling{Power: 100 * time.Millisecond}},
-		{"power averaged over a second", simnode.Sampling{Power: time.Second}},
-		{"no samples of power", simnode.Sampling{}},
+		{"idle samples name a process with a context", simnode.Sampling{Power: moment}},
+		{"idle samples name the process that ran last", simnode.Sampling{Power: moment, Idle: simnode.NamesLast}},
+		{"idle samples name no process", simnode.Sampling{Power: moment, Idle: simnode.NamesNone}},
+		{"6 samples a second", simnode.Sampling{Power: moment, PerSecond: 6}},
+		{"1 sample a second", simnode.Sampling{Power: moment, PerSecond: 1}},
+		{"samples of power are averages over 100 ms", simnode.Sampling{Power: 100 * time.Millisecond}},
+		{"samples of power are averages over 1 s", simnode.Sampling{Power: time.Second}},
+		{"the driver takes no samples of power", simnode.Sampling{}},
 	}
 }
 
@@ -55,28 +55,28 @@ func Sampled(cases []Case, how Sampling) []Case {
 // draw different power, except in cases with equal work.
 func Cases(length time.Duration) []Case {
 	return []Case{
-		sliced("two equally busy",
+		sliced("two pods are busy for the same part of the time",
 			pod("left", 540, simnode.Constant(45)),
 			pod("right", 420, simnode.Constant(45))),
-		sliced("90 to 10",
+		sliced("one pod is busy 81 % of the time, the other 9 %",
 			pod("heavy", 560, simnode.Constant(81)),
 			pod("light", 430, simnode.Constant(9))),
-		bursts("bursts in a tenth of the time, beside a steady job", false),
-		bursts("the same with the driver's accounting", true),
+		bursts("one pod works in bursts of 0.9 s, the other evenly", false),
+		bursts("one pod works in bursts of 0.9 s, the other evenly, in accounting mode", true),
 		churning(),
-		sliced("four time-sliced pods",
+		sliced("four pods with different loads",
 			pod("ada", 420, simnode.Duty(25, 3700*time.Millisecond, 9300*time.Millisecond)),
 			pod("bob", 610, simnode.Constant(20)),
 			pod("cleo", 540, simnode.Constant(35)),
 			pod("dan", 330, simnode.Ramp(2, 18, 14900*time.Millisecond))),
-		divided("MIG 3g + 4g, each idle part of the time", length, true),
-		divided("the same on a GPU without GPM", length, false),
+		divided("two pods on the MIG instances 3g and 4g, each sometimes idle", length, true),
+		divided("two pods on the MIG instances 3g and 4g, each sometimes idle, without GPM", length, false),
 		restarted(length),
 		fleeting(),
-		sliced("equal work, one even and one in bursts",
+		sliced("two pods do the same work, one evenly and the other in bursts",
 			pod("even", 300, simnode.Constant(10)),
 			pod("bursts", 300, simnode.Duty(90, time.Second, 9*time.Second))),
-		sliced("work in a hundredth of each second, beside an idle holder",
+		sliced("one pod works 1 % of each second, the other never works",
 			pod("works", 240, simnode.Duty(10, 100*time.Millisecond, time.Second)),
 			pod("rests", 240, simnode.Constant(0))),
 		notebooks(2),
@@ -104,11 +104,11 @@ func notebooks(n int) Case {
 		}
 		pods = append(pods, pod(fmt.Sprintf("notebook-%d", i), 260+45*i, load))
 	}
-	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
+	return sliced(fmt.Sprintf("%d notebooks that are often idle", n), pods...)
 }
 
 func ownMPS() Case {
-	c := sliced("a pod with its own MPS server beside a pod without one",
+	c := sliced("a pod with its own MPS server, beside a pod without an MPS server",
 		pod("mps", 420, simnode.Constant(40)),
 		pod("plain", 510, simnode.Constant(10)))
 	p := &c.Scenario.Pods[0].Containers[0]
@@ -123,7 +123,7 @@ func ownMPS() Case {
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
-	c := sliced("a holder without a process, and a bystander with a context", holder)
+	c := sliced("one pod holds the GPU without a process, the other has a context but holds nothing", holder)
 	c.Scenario.Pods = append(c.Scenario.Pods, pod("monitor", 0, simnode.Constant(0)))
 	return c
 }
@@ -131,7 +131,7 @@ func bystander() Case {
 // In this case, two Slurm jobs hold one GPU. Pods would give the same results. Most of the error comes from samples
 // that name a process while nothing runs. Without such samples the error is below 0.5 %.
 func sharedJobs() Case {
-	c := sliced("Slurm jobs on one GPU: 4711 in bursts, 4712 smooth")
+	c := sliced("two Slurm jobs share a GPU: 4711 works in bursts, 4712 evenly")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
 		simnode.Work{Watts: 560, Load: simnode.Duty(60, 2300*time.Millisecond, 11900*time.Millisecond), Memory: 8 << 30})
 	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
@@ -144,7 +144,7 @@ func sharedJobs() Case {
 }
 
 func idleJob() Case {
-	c := sliced("Slurm job 4713 holds a GPU without work")
+	c := sliced("Slurm job 4713 holds a GPU and does not work")
 	c.Scenario.NoKubelet = true
 	c.Scenario.Units = []simnode.Unit{simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0))}
 	return c
@@ -153,7 +153,7 @@ func idleJob() Case {
 // In this case, two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the exporter reads the
 // occupancy of each process once a tick.
 func amdJobs() Case {
-	c := sliced("AMD: Slurm jobs 4714 and 4715 on one MI300X")
+	c := sliced("AMD: Slurm jobs 4714 and 4715 share an MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
 	c.Scenario.Units = []simnode.Unit{
 		simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1001, nil, simnode.Work{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}),
@@ -164,7 +164,7 @@ func amdJobs() Case {
 
 // amdPartitions is [divided] for an AMD GPU in DPX mode. The driver measures the activity of each partition.
 func amdPartitions(length time.Duration) Case {
-	c := divided("AMD: MI300X in DPX mode, each half sometimes idle", length, true)
+	c := divided("AMD: two pods on the two partitions of an MI300X (DPX mode), each sometimes idle", length, true)
 	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
 	c.Scenario.GPUs = instinct()
 	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
@@ -176,7 +176,7 @@ func amdPartitions(length time.Duration) Case {
 // In this case, a graphics program and a ROCm program use one AMD GPU. The driver reports the busy time of graphics.
 // The rest of the GPU's busy time belongs to the ROCm program.
 func amdGraphics() Case {
-	c := sliced("AMD: graphics beside a ROCm program on one MI300X",
+	c := sliced("AMD: a graphics program and a ROCm program share an MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
 		pod("graphics", 430, simnode.Duty(50, 4*time.Second, 10*time.Second)))
 	c.Scenario.GPUs = instinct()
@@ -207,7 +207,7 @@ func bursts(name string, accounting bool) Case {
 }
 
 func churning() Case {
-	c := sliced("jobs that start and stop, beside a steady job",
+	c := sliced("jobs that last 5 or 8 s, beside a job that works evenly",
 		pod("steady", 450, simnode.Constant(40)),
 		lasting(8300*time.Millisecond, pod("job", 310, simnode.Constant(35))),
 		lasting(4700*time.Millisecond, pod("task", 620, simnode.Constant(20))))
@@ -234,7 +234,7 @@ func divided(name string, length time.Duration, gpm bool) Case {
 }
 
 func restarted(length time.Duration) Case {
-	c := sliced("the exporter restarts, and is down for five seconds",
+	c := sliced("two pods work evenly, and the exporter is down for five seconds",
 		pod("left", 480, simnode.Constant(60)),
 		pod("right", 590, simnode.Constant(30)))
 	c.Down = simnode.Span{From: length / 2, Until: length/2 + 5*time.Second}
@@ -242,7 +242,7 @@ func restarted(length time.Duration) Case {
 }
 
 func fleeting() Case {
-	return sliced("jobs shorter than a tick, beside a steady job",
+	return sliced("jobs that last 0.7 s, beside a job that works evenly",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
 }

@@ -119,7 +119,7 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 // worst returns the member of a kind with the largest error of the samples.
 func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner) {
 	for _, m := range k.members {
-		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)
+		o := b.owner("the "+strings.TrimSuffix(k.name, "s")+" with the largest error", []string{m}, sums, energy)
 		if math.Abs(o.Signal()) > math.Abs(worst.Signal()) {
 			worst, worst.Sample = o, true
 		}

@@ -15,8 +15,9 @@ const maxRows = 4
 // Table formats results as a table, in percent of the GPU's energy. The errors of other rules are differences from the
 // truth with a shared floor.
 func Table(results []Result) *markdown.Table {
-	t := markdown.NewTable("owner", "user pays", "floor shared", "gpuledger", "error, user pays", "error, floor shared", "of the model", "of the signal", "± 2σ of the samples",
-		"first edition", "SM share", "SM share, 15 s", "pid info")
+	t := markdown.NewTable("owner", "true part, user pays", "true part, floor shared", "charged by gpuledger",
+		"error, user pays", "error, floor shared", "error of the model", "error of the signal", "± 2σ of the samples",
+		"error of the first edition", "error of SM share", "error of SM share, 15 s", "error of pid info")
 	for _, r := range results {
 		t.Add("**" + r.Name + "**")
 		if len(r.Owners) <= maxRows {
@@ -24,7 +25,7 @@ func Table(results []Result) *markdown.Table {
 				t.Add(r.cells(&o)...)
 			}
 		}
-		t.Add("*in wrong accounts*", "", "", "", percent(r.Wrong(Charged, UserPays)), percent(r.Wrong(Charged, FloorShared)), "", "", "",
+		t.Add("*energy in wrong accounts*", "", "", "", percent(r.Wrong(Charged, UserPays)), percent(r.Wrong(Charged, FloorShared)), "", "", "",
 			r.unlessMIG(percent(r.Wrong(Previous, FloorShared))),
 			percent(r.Wrong(SMShare, FloorShared)), percent(r.Wrong(Scraped, FloorShared)), percent(r.Wrong(PIDInfo, FloorShared)))
 	}
@@ -123,9 +124,11 @@ type Run struct {
 
 // Ranges returns a table of the energy in wrong accounts for each sampling.
 func Ranges(runs []Run) *markdown.Table {
-	t := markdown.NewTable("the driver's samples",
-		"gpuledger, idle time, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s",
-		"gpuledger, saturated, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s")
+	t := markdown.NewTable("how the driver takes samples",
+		"idle time: gpuledger, user pays", "largest error", "idle time: gpuledger, floor shared", "largest error",
+		"idle time: first edition", "idle time: SM share", "idle time: SM share, 15 s",
+		"saturated: gpuledger, user pays", "largest error", "saturated: gpuledger, floor shared", "largest error",
+		"saturated: first edition", "saturated: SM share", "saturated: SM share, 15 s")
 	for _, run := range runs {
 		idle, busy := Summarize(run.Results)
 		row := []string{run.Name}
@@ -140,7 +143,7 @@ func Ranges(runs []Run) *markdown.Table {
 // Worst returns a table with the mean energy in wrong accounts and the worst account, according to both truths and over
 // all samplings. It has rows for cases with idle time, for saturated cases and for light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
-	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
+	t := markdown.NewTable("", "user pays: in wrong accounts", "largest error", "floor shared: in wrong accounts", "largest error")
 	var results []Result
 	for _, run := range runs {
 		results = append(results, run.Results...)
@@ -158,7 +161,7 @@ func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 }
 
 func (e Extreme) String() string {
-	return fmt.Sprintf("%s of “%s” %s", e.Owner, e.Case, signed(e.Error))
+	return fmt.Sprintf("%s for “%s” in the case “%s”", signed(e.Error), e.Owner, e.Case)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }

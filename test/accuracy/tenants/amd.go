@@ -97,14 +97,14 @@ var amdFloors = []gpu.Watts{100, 140}
 func amdCheats(how Sharing) []Cheat {
 	waiting := always(func() Load { return Evenly(1) })
 	if how.isDivided() {
-		return []Cheat{{Name: "waves that wait", Watts: 5, Load: waiting}}
+		return []Cheat{{Name: "mallory's waves wait on her partition and do no work", Watts: 5, Load: waiting}}
 	}
 	return []Cheat{
-		{Name: "work most of the time, but not at a reading", Watts: 400, Load: always(func() Load { return afterReadings(800) })},
-		{Name: "few compute units", Watts: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
-		{Name: "few compute units for a long time", Watts: 100, Ordinary: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.6, 15) })},
-		{Name: "all compute units for a short time", Watts: 590, Ordinary: 200, Units: allUnits, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
-		{Name: "a wave that waits on one compute unit", Watts: 5, Units: 1, Load: waiting},
-		{Name: "waves that wait on all compute units", Watts: 5, Units: allUnits, Load: waiting},
+		{Name: "mallory works for 800 ms right after each reading", Watts: 400, Load: always(func() Load { return afterReadings(800) })},
+		{Name: "mallory works 20 % of the time, on 8 of 304 compute units", Watts: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
+		{Name: "mallory works 60 % of the time at 100 W, on 8 of 304 compute units", Watts: 100, Ordinary: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.6, 15) })},
+		{Name: "mallory works 20 % of the time at 590 W, on all 304 compute units", Watts: 590, Ordinary: 200, Units: allUnits, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
+		{Name: "one wave of mallory waits on one compute unit and does no work", Watts: 5, Units: 1, Load: waiting},
+		{Name: "mallory's waves wait on all 304 compute units and do no work", Watts: 5, Units: allUnits, Load: waiting},
 	}
 }

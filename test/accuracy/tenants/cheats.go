@@ -54,13 +54,13 @@ func (s Scene) String() string {
 	}
 	switch {
 	case s.isDivided() && s.isAMD():
-		return fmt.Sprintf("%s victim on another partition, %v W", victim, s.Floor)
+		return fmt.Sprintf("the victim is %s and holds the other partition; idle power %v W", victim, s.Floor)
 	case s.isDivided():
-		return fmt.Sprintf("%s victim on 4g, %v W", victim, s.Floor)
+		return fmt.Sprintf("the victim is %s and holds the instance 4g; idle power %v W", victim, s.Floor)
 	case s.isAMD():
-		return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.AMD)
+		return fmt.Sprintf("the victim is %s and holds %d of %d replicas; idle power %v W; %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.AMD)
 	}
-	return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
+	return fmt.Sprintf("the victim is %s and holds %d of %d replicas; idle power %v W; %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
 }
 
 // Scenes returns the GPUs on which the cheat is simulated.
@@ -87,22 +87,22 @@ func always(l func() Load) func(Driver) Load { return func(Driver) Load { return
 func Cheats() []Cheat {
 	slightly := always(func() Load { return Bursts(20, 0.05, 11) })
 	return []Cheat{
-		{Name: "light load since boot, in bursts of 20 ms", Watts: 400, Load: slightly},
-		{Name: "light, even load since boot", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
-		{Name: "light load since boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
-		{Name: "light load that starts later", Watts: 400, Load: slightly, Rest: time.Hour},
-		{Name: "work that rounds to 0 %", Watts: 590, Load: always(func() Load { return Evenly(0.0045) })},
-		{Name: "work that rounds to 1 %", Watts: 590, Load: always(func() Load { return Evenly(0.0099) })},
-		{Name: "work right after each sample of activity", Watts: 400, Load: func(how Driver) Load { return afterSamples(how, 100) }},
-		{Name: "1 ms after each sample of activity", Watts: 590, Load: func(how Driver) Load { return afterSamples(how, 1) }},
-		{Name: "work before each sample of power", Watts: 590, Load: always(func() Load { return Periodic(1, powerStep, powerStep-1) })},
-		{Name: "minutes of light load, then without load", Watts: 590, Load: always(func() Load {
+		{Name: "mallory works 5 % of the time since boot, in bursts of 20 ms", Watts: 400, Load: slightly},
+		{Name: "mallory works 3 % of the time since boot, evenly", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
+		{Name: "mallory works 3 % of the time since boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
+		{Name: "mallory starts an hour after boot, then works 5 % of the time in bursts of 20 ms", Watts: 400, Load: slightly, Rest: time.Hour},
+		{Name: "mallory works 0.45 % of the time, which the driver rounds to 0 %", Watts: 590, Load: always(func() Load { return Evenly(0.0045) })},
+		{Name: "mallory works 0.99 % of the time, which the driver rounds to 1 %", Watts: 590, Load: always(func() Load { return Evenly(0.0099) })},
+		{Name: "mallory works for 100 ms right after each sample of activity", Watts: 400, Load: func(how Driver) Load { return afterSamples(how, 100) }},
+		{Name: "mallory works for 1 ms right after each sample of activity", Watts: 590, Load: func(how Driver) Load { return afterSamples(how, 1) }},
+		{Name: "mallory works for 1 ms right before each sample of power", Watts: 590, Load: always(func() Load { return Periodic(1, powerStep, powerStep-1) })},
+		{Name: "mallory works 0.9 % of the time for nine minutes, then pauses for one minute", Watts: 590, Load: always(func() Load {
 			return Within(Evenly(0.009), 0, 9*60_000, 10*60_000)
 		})},
-		{Name: "long bursts, for the power after them", Watts: 500, Load: always(func() Load { return Periodic(1000, 4000, 300) }), Tail: 20},
-		{Name: "peers that seem to draw more", Watts: 400, Load: slightly, Peer: func() Load { return Evenly(0.0099) }, PeerWatts: 590},
-		{Name: "peers that are never idle", Watts: 400, Load: slightly, Peer: func() Load { return Bursts(20, 0.3, 13) }, PeerWatts: 400},
-		{Name: "processes of 300 ms", Watts: 400, Load: slightly, Lifetime: 300 * time.Millisecond},
+		{Name: "mallory works for 1 s in every 4 s, and the GPU draws extra power after work", Watts: 500, Load: always(func() Load { return Periodic(1000, 4000, 300) }), Tail: 20},
+		{Name: "mallory works in bursts of 20 ms, and 0.99 % of the time on a second GPU", Watts: 400, Load: slightly, Peer: func() Load { return Evenly(0.0099) }, PeerWatts: 590},
+		{Name: "mallory works in bursts of 20 ms, and 30 % of the time on a second GPU", Watts: 400, Load: slightly, Peer: func() Load { return Bursts(20, 0.3, 13) }, PeerWatts: 400},
+		{Name: "mallory works in bursts of 20 ms, with a new process every 300 ms", Watts: 400, Load: slightly, Lifetime: 300 * time.Millisecond},
 	}
 }
 

@@ -31,7 +31,7 @@ func moved(t *testing.T, s tenants.Scene) float64 {
 }
 
 func TestCheats(t *testing.T) {
-	held := map[string]bool{"light load that starts later": true, "long bursts, for the power after them": true}
+	held := map[string]bool{"mallory starts an hour after boot, then works 5 % of the time in bursts of 20 ms": true, "mallory works for 1 s in every 4 s, and the GPU draws extra power after work": true}
 	for _, c := range tenants.Cheats() {
 		for _, floor := range []gpu.Watts{70, 110} {
 			s := tenants.Scene{Cheat: c, Floor: floor, Replicas: 1, Driver: tenants.Driver{Power: time.Second}}

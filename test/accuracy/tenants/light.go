@@ -16,9 +16,9 @@ type Light struct {
 
 func (l Light) String() string {
 	if l.Burst == 0 {
-		return fmt.Sprintf("%g %%, evenly", 100*l.Duty)
+		return fmt.Sprintf("busy %g %% of the time, evenly", 100*l.Duty)
 	}
-	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
+	return fmt.Sprintf("busy %g %% of the time, in bursts of %d ms", 100*l.Duty, l.Burst)
 }
 
 // Lights returns all simulated light loads.
@@ -40,7 +40,7 @@ type Variant struct {
 }
 
 func (v Variant) String() string {
-	return fmt.Sprintf("%d holders, %v W, %v", v.Holders, v.Floor, v.Driver)
+	return fmt.Sprintf("%d holders; idle power %v W; %v", v.Holders, v.Floor, v.Driver)
 }
 
 // Variants returns the variants that are simulated for each load. The power limit of the GPU is always 700 W.
@@ -99,11 +99,11 @@ func Besides() []Beside {
 		// (55 × 0.995 + 110 × 0.005 + 500 × 0.005) / 112.5 = (54.725 + 0.55 + 2.5) / 112.5
 		{"1 ms of work every 200 ms", 500, Bursts(1, 0.005, 1), 0.514},
 		// (55 × 0.8 + 110 × 0.2 + 400 × 0.2) / 190 = (44 + 22 + 80) / 190
-		{"20 % busy, evenly, 1 ms at a time", 400, Bursts(1, 0.2, 2), 0.768},
-		{"20 % busy, evenly, kernels of microseconds", 400, Evenly(0.2), 0.768},
+		{"busy 20 % of the time, evenly, 1 ms at a time", 400, Bursts(1, 0.2, 2), 0.768},
+		{"busy 20 % of the time, evenly, in kernels of microseconds", 400, Evenly(0.2), 0.768},
 		// (55 × 0.4 + 110 × 0.6 + 500 × 0.6) / 410 = (22 + 66 + 300) / 410
-		{"60 % busy, evenly, 1 ms at a time", 500, Bursts(1, 0.6, 3), 0.946},
-		{"60 % busy, evenly, kernels of microseconds", 500, Evenly(0.6), 0.946},
+		{"busy 60 % of the time, evenly, 1 ms at a time", 500, Bursts(1, 0.6, 3), 0.946},
+		{"busy 60 % of the time, evenly, in kernels of microseconds", 500, Evenly(0.6), 0.946},
 	}
 }
 

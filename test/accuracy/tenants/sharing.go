@@ -33,8 +33,8 @@ var Sharings = []Sharing{
 
 func (s Sharing) String() string {
 	return [...]string{
-		"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client",
-		"AMD, revisions 1.6 to 1.9", "AMD, other revisions", "AMD partitions, revisions 1.6 to 1.9", "AMD partitions, other revisions",
+		"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client that works",
+		"AMD, `gpu_metrics` revisions 1.6 to 1.9", "AMD, other `gpu_metrics` revisions", "AMD partitions, `gpu_metrics` revisions 1.6 to 1.9", "AMD partitions, other `gpu_metrics` revisions",
 	}[s]
 }
 
@@ -131,17 +131,17 @@ func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isDivided() || how.isAMD() {
 		all = slices.DeleteFunc(all, func(c Cheat) bool {
-			return slices.Contains([]string{"work right after each sample of activity", "1 ms after each sample of activity", "work before each sample of power"}, c.Name)
+			return slices.Contains([]string{"mallory works for 100 ms right after each sample of activity", "mallory works for 1 ms right after each sample of activity", "mallory works for 1 ms right before each sample of power"}, c.Name)
 		})
 		all = append(all,
-			Cheat{Name: "work right after each reading", Watts: 400, Load: always(func() Load { return afterReadings(100) })},
-			Cheat{Name: "1 ms after each reading", Watts: 590, Load: always(func() Load { return afterReadings(1) })},
+			Cheat{Name: "mallory works for 100 ms right after each reading", Watts: 400, Load: always(func() Load { return afterReadings(100) })},
+			Cheat{Name: "mallory works for 1 ms right after each reading", Watts: 590, Load: always(func() Load { return afterReadings(1) })},
 		)
 	}
 	if how.isAMD() {
 		all = append(all, amdCheats(how)...)
 	}
-	return append(all, Cheat{Name: "kernels with much power", Watts: 590, Ordinary: 400, Load: always(func() Load { return Bursts(20, 0.2, 15) })})
+	return append(all, Cheat{Name: "mallory's kernels draw much power", Watts: 590, Ordinary: 400, Load: always(func() Load { return Bursts(20, 0.2, 15) })})
 }
 
 func afterReadings(length int64) Load {

@@ -13,20 +13,20 @@ import (
 // much power, the limit is powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
 const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
-const muchPower = "kernels with much power"
+const muchPower = "mallory's kernels draw much power"
 
 // amdLimits contains limits for cheats on a whole AMD GPU that may move more than sharingLimit, because the exporter
 // cannot derive power from the occupied compute units.
 var amdLimits = map[string]float64{
-	"light load since boot, in bursts of 20 ms": 0.04,
-	"light, even load since boot":               0.04,
-	"light load since boot, 1 ms at a time":     0.03,
-	"work that rounds to 1 %":                   0.03,
-	"work right after each reading":             0.10,
-	"few compute units":                         0.12,
-	"all compute units for a short time":        0.20,
-	"a wave that waits on one compute unit":     0.10,
-	muchPower:                                   0.14,
+	"mallory works 5 % of the time since boot, in bursts of 20 ms":      0.04,
+	"mallory works 3 % of the time since boot, evenly":                  0.04,
+	"mallory works 3 % of the time since boot, 1 ms at a time":          0.03,
+	"mallory works 0.99 % of the time, which the driver rounds to 1 %":  0.03,
+	"mallory works for 100 ms right after each reading":                 0.10,
+	"mallory works 20 % of the time, on 8 of 304 compute units":         0.12,
+	"mallory works 20 % of the time at 590 W, on all 304 compute units": 0.20,
+	"one wave of mallory waits on one compute unit and does no work":    0.10,
+	muchPower: 0.14,
 }
 
 // TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not

@@ -62,8 +62,8 @@ func (row *Row) add(r *Result, v Variant) {
 
 // Table formats the rows as a table. Numbers are in percent of the GPU's energy.
 func Table(rows []Row) *markdown.Table {
-	t := markdown.NewTable("load of the GPU", "measured idle power",
-		"user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
+	t := markdown.NewTable("load of the GPU", "variants with a measured idle power",
+		"user pays: in wrong accounts", "largest error", "floor shared: in wrong accounts", "largest error")
 	for _, r := range rows {
 		t.Add(r.String(), fmt.Sprintf("%d of %d", r.Measured, r.All),
 			percent(r.By[1].Wrong), r.By[1].String(), percent(r.By[0].Wrong), r.By[0].String())
@@ -91,18 +91,21 @@ func Total(rows []Row) (total Row) {
 
 // String describes the account with the largest error.
 func (s *Summary) String() string {
-	name, _, _ := strings.Cut(s.Worst.Name, "-")
-	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
+	holder := "a holder with work"
+	if strings.HasPrefix(s.Worst.Name, "idle-") {
+		holder = "a holder without work"
+	}
+	return fmt.Sprintf("%s for %s (%v)", signed(s.Error), holder, s.Of)
 }
 
 // BesideTable returns a table with the true part and the charges of one holder beside an idle holder. It has a column
 // for each way in which a driver takes samples.
 func BesideTable() (*markdown.Table, error) {
-	head := []string{"load of one holder beside an idle one, one hour", "truth"}
+	head := []string{"load of the working holder", "truth"}
 	var drivers []Driver
 	for _, v := range Variants()[:9] {
 		drivers = append(drivers, v.Driver)
-		head = append(head, fmt.Sprintf("names %v, %v", v.Names, v.Power))
+		head = append(head, fmt.Sprintf("%v, %s", v.Names, spaced(v.Power)))
 	}
 	t := markdown.NewTable(head...)
 	for i := range Besides() {
@@ -133,8 +136,9 @@ func signed(share float64) string {
 // distinguish whether samples name a process while nothing runs, and whether the idle power is estimated or configured.
 // Each column contains the largest value of all scenes. If the victim pays less because of the cheat, the effect is 0.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
-	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
-		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
+	t := markdown.NewTable("mallory's trick",
+		"process named: moved", "worst scene", "process named: error", "process named, configured: moved", "process named, configured: error",
+		"no process named: moved", "worst scene", "no process named: error", "no process named, configured: moved", "no process named, configured: error")
 	for i := range Cheats() {
 		row := []string{Cheats()[i].Name}
 		for _, none := range []bool{false, true} {
@@ -179,7 +183,7 @@ func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect,
 // SharingTable returns the largest effects of each cheat on GPUs that are not time-sliced, in percent of the GPU's
 // energy.
 func SharingTable(length time.Duration) (*markdown.Table, error) {
-	t := markdown.NewTable("GPU", "mallory's trick", "moved", "worst scene", "error", "configured: moved", "error")
+	t := markdown.NewTable("GPU", "mallory's trick", "moved", "worst scene", "error", "configured: moved", "configured: error")
 	for _, how := range Sharings {
 		for i := range SharingCheats(how) {
 			c := SharingCheats(how)[i]
@@ -201,7 +205,9 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 // the victim and the error of the ledger. It also contains the minimum error that every rule has in at least one of the
 // two worlds.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
-	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
+	t := markdown.NewTable("mallory's trick", "first world", "second world, with the same readings",
+		"victim's true part, first world", "victim's true part, second world", "smallest error of any rule",
+		"gpuledger's error, first world", "gpuledger's error, second world")
 	for _, twin := range Twins() {
 		shares, err := twin.Victims(length)
 		if err != nil {

@@ -27,14 +27,14 @@ func Twins() []Twin {
 		return GPU{Model: model, Limit: 700, Floor: floor, Tenants: []Tenant{mallory, idle}}
 	}
 	powers := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64) Twin {
-		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
+		describe := func(i int) string { return fmt.Sprintf("idle power %v W, mallory's work %v W", floors[i], watts[i]) }
 		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
 	}
 	// In the second world of warm, the GPU draws additional power after work.
 	warm := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64, tail gpu.Watts) Twin {
 		t := powers(name, load, floors, watts)
 		t.gpus[1].Tail = tail
-		t.Descriptions[1] += fmt.Sprintf(", after work %v W", tail)
+		t.Descriptions[1] += fmt.Sprintf(", %v W more after work", tail)
 		return t
 	}
 	hidden := func(name string, length float64) Twin {
@@ -42,17 +42,17 @@ func Twins() []Twin {
 		one, other := world(70, 590, afterSamples(how, length)), world(70, 0, nil)
 		other.Tenants = slices.Clone(other.Tenants)
 		other.Tenants[1].Watts, other.Tenants[1].Load = 590, afterSamples(how, length)
-		return Twin{name, [2]string{"mallory works", "the victim works"}, how, [2]GPU{one, other}}
+		return Twin{name, [2]string{"only mallory works", "only the victim works"}, how, [2]GPU{one, other}}
 	}
 	evenly := func(duty float64) func() Load { return func() Load { return Evenly(duty) } }
 	return append([]Twin{
-		warm("light load since boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
-		powers("light, even load since boot", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
-		powers("work that rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
-		powers("work that rounds to 1 %", evenly(0.0099), [2]gpu.Watts{70, 75.643}, [2]float64{590, 20}),
-		powers("work before each sample of power", func() Load { return Periodic(1, powerStep, powerStep-1) }, [2]gpu.Watts{70, 98.5}, [2]float64{590, 20}),
-		hidden("work right after each sample of activity", 100),
-		hidden("1 ms after each sample of activity", 1),
+		warm("mallory works 5 % of the time since boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
+		powers("mallory works 3 % of the time since boot, evenly", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
+		powers("mallory works 0.45 % of the time, which the driver rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
+		powers("mallory works 0.99 % of the time, which the driver rounds to 1 %", evenly(0.0099), [2]gpu.Watts{70, 75.643}, [2]float64{590, 20}),
+		powers("mallory works for 1 ms right before each sample of power", func() Load { return Periodic(1, powerStep, powerStep-1) }, [2]gpu.Watts{70, 98.5}, [2]float64{590, 20}),
+		hidden("mallory works for 100 ms right after each sample of activity", 100),
+		hidden("mallory works for 1 ms right after each sample of activity", 1),
 	}, sharingTwins()...)
 }
 
@@ -71,38 +71,38 @@ func sharingTwins() []Twin {
 				g.Floor = 140
 			}
 			how.divide(g)
-			t.Descriptions[i] = fmt.Sprintf("work %.0f W, victim %.0f W", g.Tenants[0].Watts, g.Tenants[1].Watts)
+			t.Descriptions[i] = fmt.Sprintf("mallory's work %.0f W, the victim's work %.0f W", g.Tenants[0].Watts, g.Tenants[1].Watts)
 		}
 		return t
 	}
 	fifth, full := Evenly(0.2), Evenly(1)
 	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
 	return append([]Twin{
-		twin("kernels with much power", MIGWithGPM, both, [2][2]float64{{590, 400}, {400, 542.5}}),
-		twin("any work", MIGWithoutGPM, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 442.5}}),
-		twin("any work", MPSNamesServer, [2][2]Load{{fifth, nil}, {nil, fifth}}, [2][2]float64{{400, 0}, {0, 400}}),
-		twin("kernels with much power", MPSNamesClients, both, [2][2]float64{{590, 200}, {400, 390}}),
+		twin("mallory's kernels draw much power", MIGWithGPM, both, [2][2]float64{{590, 400}, {400, 542.5}}),
+		twin("only one tenant works", MIGWithoutGPM, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 442.5}}),
+		twin("only one tenant works", MPSNamesServer, [2][2]Load{{fifth, nil}, {nil, fifth}}, [2][2]float64{{400, 0}, {0, 400}}),
+		twin("mallory's kernels draw much power", MPSNamesClients, both, [2][2]float64{{590, 200}, {400, 390}}),
 	}, amdTwins(twin)...)
 }
 
 func amdTwins(twin func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin) []Twin {
 	fifth, full := Evenly(0.2), Evenly(1)
 	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
-	slightly := twin("light, even load since boot", AMDWithSums, [2][2]Load{{Evenly(0.03)}, {Evenly(0.03)}}, [2][2]float64{{400, 0}, {20, 0}})
+	slightly := twin("mallory works 3 % of the time since boot, evenly", AMDWithSums, [2][2]Load{{Evenly(0.03)}, {Evenly(0.03)}}, [2][2]float64{{400, 0}, {20, 0}})
 	for i, floor := range []gpu.Watts{140, 151.4} {
 		slightly.gpus[i].Floor = floor
-		slightly.Descriptions[i] = fmt.Sprintf("idle %v W, work %v W", floor, slightly.gpus[i].Tenants[0].Watts)
+		slightly.Descriptions[i] = fmt.Sprintf("idle power %v W, mallory's work %v W", floor, slightly.gpus[i].Tenants[0].Watts)
 	}
-	few := twin("few compute units", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}})
+	few := twin("mallory works 20 % of the time, on 8 of 304 compute units", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}})
 	for i := range few.gpus {
 		few.gpus[i].Tenants[0].Units = 8
 	}
 	return []Twin{
 		slightly,
-		twin("kernels with much power", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}}),
+		twin("mallory's kernels draw much power", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}}),
 		few,
-		twin("kernels with much power", AMDPartitionsWithSums, both, [2][2]float64{{590, 400}, {400, 590}}),
-		twin("any work", AMDPartitionsWithoutSums, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 590}}),
+		twin("mallory's kernels draw much power", AMDPartitionsWithSums, both, [2][2]float64{{590, 400}, {400, 590}}),
+		twin("only one tenant works", AMDPartitionsWithoutSums, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 590}}),
 	}
 }
 

@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -52,7 +53,7 @@ const (
 )
 
 func (a AMD) String() string {
-	return [...]string{"no AMD GPU", "activity since the last reading", "activity over 1ms", "activity over 1s"}[a]
+	return [...]string{"no AMD GPU", "activity averaged since the last reading", "activity averaged over 1 ms", "activity averaged over 1 s"}[a]
 }
 
 // MPS describes which process the samples of an MPS server name.
@@ -91,7 +92,9 @@ const (
 	NamesNone                // no process, because there is no sample at this time
 )
 
-func (n Names) String() string { return [...]string{"active", "last", "none"}[n] }
+func (n Names) String() string {
+	return [...]string{"a process with a context", "the process that ran last", "no process"}[n]
+}
 
 // A Driver describes how the driver takes samples.
 type Driver struct {
@@ -104,7 +107,14 @@ type Driver struct {
 }
 
 func (d Driver) String() string {
-	return fmt.Sprintf("names %v, power over %v", d.Names, d.Power)
+	return fmt.Sprintf("idle samples name %v; power averaged over %s", d.Names, spaced(d.Power))
+}
+
+// spaced separates the number and the unit of a duration with one unit.
+func spaced(d time.Duration) string {
+	s := d.String()
+	unit := strings.TrimLeft(s, "0123456789.")
+	return strings.TrimSuffix(s, unit) + " " + unit
 }
 
 const (
