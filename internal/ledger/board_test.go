@@ -38,8 +38,8 @@ type board struct {
 	energy  gpu.Millijoules
 	book    *gpu.Book     // the newest published book
 	shown   []gpu.Account // copy of the published accounts
-	// held and used contain the last settled time at which a container held or used the GPU, and at which a process
-	// used it.
+	// held contains the last settled time at which each container held or used the GPU. used contains the last settled
+	// time at which each process used the GPU.
 	held map[gpu.Owner]time.Duration
 	// unknown is the settled time since the allocations were last known.
 	unknown time.Duration

@@ -100,8 +100,8 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	return &gpu.Account{}
 }
 
-// In an interval, the parts and the charges must each add up to its energy, and its idle energy must be the idle power
-// times the idle time.
+// The parts of an interval must add up to the energy of the interval. The charges must also add up to this energy. The
+// idle energy must be the idle power times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()

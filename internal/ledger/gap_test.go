@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A container is charged for the energy of a gap only if its pod was alone on the GPU and nothing changed. The time of
-// the gap counts only for containers that held the GPU at both ends.
+// A container is charged for the energy of a gap only if its pod was alone on the GPU and the processes and allocations
+// did not change. The time of the gap counts only for containers that held the GPU at both ends.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)

@@ -133,7 +133,7 @@ type idleMeter struct {
 
 // learn adds an interval and returns the updated idle power, or 0 if it is unknown. If there are power samples, it uses
 // only the quiet times in these samples, because the samples of processes can miss work. Otherwise it uses quiet
-// intervals, except the first one after work, because power falls slowly.
+// intervals, except the first quiet interval after work, because power falls slowly.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {

@@ -160,7 +160,7 @@ func TestIdlePowerSurvives(t *testing.T) {
 	m.want(m.rest(150, 3600), 150, 0, "after an hour at another power")
 }
 
-// The idle part is charged to the holders, and the busy part to the active processes.
+// The idle energy is charged to the holders, and the busy energy is charged to the active processes.
 func TestTwoParts(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -55,11 +55,11 @@ func quietest(all []minute) (mean minute) {
 	return mean
 }
 
-// idle returns the expected idle power in W. The mean power of the minute is the idle power plus the busy share of the
-// power of the work. The power of the work is unknown, but the sum of both powers is at most the limit. Therefore the
-// idle power has a lower and an upper bound, which are close together if there is little work. Between the bounds, idle
-// assumes a log-normal distribution of the idle power around an eighth of the limit, and an exponential distribution of
-// the power of work with the limit as mean.
+// idle returns the expected idle power in W. The mean power of the minute is the idle power, plus the power of the work
+// times the busy share. The power of the work is unknown, but the sum of both powers is at most the limit. Therefore
+// the idle power has a lower and an upper bound, which are close together if there is little work. Between the bounds,
+// idle assumes two distributions. The idle power has a log-normal distribution around an eighth of the limit. The power
+// of the work has an exponential distribution whose mean is the limit.
 func (m minute) idle(limit float64) float64 {
 	const (
 		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5

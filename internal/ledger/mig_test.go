@@ -330,8 +330,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// A process on an instance that is missing from the layout, for example because it was just destroyed, must be charged
-// for the free slices.
+// A process on an instance that is missing from the layout, for example because the instance was just destroyed, must
+// be charged for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")

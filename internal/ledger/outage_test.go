@@ -27,7 +27,7 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history describes the true use of one GPU, and when the kubelet and the exporter are down.
+// A history describes the true use of one GPU, and the times in which the kubelet and the exporter are down.
 type history struct {
 	seconds      int
 	pods         []leaseholder

@@ -104,8 +104,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the container of a group that holds the GPU. If no container or more than one holds it, it returns
-// the group.
+// holderOf returns the container of a group that holds the GPU. If no container or several containers hold the GPU, it
+// returns the group.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -120,10 +120,10 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works on it. If there is none, it returns the share
-// of the only owner with a process. It returns nil if there is no such owner, if there are several, or if the processes
-// are unknown. It also returns nil if several owners have a process and either the allocations or the activity are
-// unknown.
+// sole returns the share of the only owner that holds the part or works on it. If no owner holds the part or works on
+// it, sole returns the share of the only owner with a process. It returns nil if several owners qualify, if no owner
+// qualifies, or if the processes are unknown. It also returns nil if several owners have a process and either the
+// allocations or the activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil

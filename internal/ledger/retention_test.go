@@ -191,8 +191,8 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// Tidy must drop the process accounts of a lost GPU, so that more can be opened for other GPUs. If the GPU returns, its
-// book must continue. The book of a replaced GPU must be dropped.
+// Tidy must drop the process accounts of a lost GPU, so that more process accounts can be opened for other GPUs. If the
+// GPU returns, its book must continue. The book of a replaced GPU must be dropped.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

@@ -63,8 +63,8 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 }
 
 // The throttled time of the book and of each account must be at most the throttled time of the board. The throttled
-// energy must not exceed the energy, and its sum over all accounts must not exceed the throttled energy of the book. No
-// value may decrease.
+// energy of an account must not exceed the energy of the account. The sum of the throttled energy over all accounts
+// must not exceed the throttled energy of the book. No value may decrease.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy

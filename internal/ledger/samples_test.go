@@ -41,7 +41,7 @@ func TestLateSamples(t *testing.T) {
 	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The rest belongs to the second interval, as does a fifth of the following samples.
+	// The other samples belong to the second interval. A fifth of the following samples also belongs to it.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10

@@ -24,8 +24,8 @@ type header struct {
 	power  gpu.IdlePower
 }
 
-// nameBytes is the memory of a name in the encoder, including the overhead of a map, but without the text, which the
-// owner's account shares.
+// nameBytes is the memory of a name in the encoder, including the overhead of the map. It does not include the text of
+// the name, because the encoder shares the text with the owner's account.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }

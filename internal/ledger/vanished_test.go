@@ -9,8 +9,8 @@ import (
 
 // The processes of one pod end between two ticks. Only one in ten of these processes is identified, but the pod must
 // pay for all of them. Another pod on the GPU starts a process every half minute, and must pay for none of the short
-// processes. The charges must differ by at most 1 % of the GPU's energy from the charges if all processes are
-// identified.
+// processes. The charges must differ by at most 1 % of the GPU's energy from the charges that result if all processes
+// are identified.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))

@@ -88,8 +88,8 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation can contradict a process: it is for the GPU or instance that the
-// process uses, and both owners have the same kind and scope.
+// isBeside reports whether a declared allocation can contradict a process. The allocation must be for the GPU or
+// instance that the process uses, and both owners must have the same kind and scope.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }

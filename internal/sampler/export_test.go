@@ -5,7 +5,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// Observed returns the observation of the only GPU in a report that the sampler would pass to the ledger.
+// Observed returns the observation that the sampler would pass to the ledger for the only GPU in a report.
 func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observation {
 	s.gpus.update(report, now)
 	s.modules.divide(&s.gpus, report.Readings)

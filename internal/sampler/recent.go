@@ -47,8 +47,9 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add starts the history again if a slowdown counter decreases, because the GPU was reset, or appears, because its
-// earlier value is unknown. A counter that is missing from the reading keeps its last value.
+// add starts the history again if a slowdown counter decreases, because the GPU was then reset. It also starts the
+// history again if a slowdown counter appears, because the earlier value of the counter is unknown. A counter that is
+// missing from the reading keeps its last value.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at = r.At.Boot

@@ -152,9 +152,9 @@ func open(cfg Config, read bool) (o opened) {
 // acquire opens the state directory if it is free. If it continues the books of an earlier exporter, it returns the
 // GPUs of that exporter.
 //
-// This exporter charges nothing while another exporter holds the directory. Until the books start, it also charges
-// nothing while the boot id is unknown or the directory hangs. If the directory cannot be opened, this exporter charges
-// energy after openAttempts attempts, but its counters start at 0 after the next restart.
+// This exporter charges nothing while another exporter holds the directory. Before this exporter has charged any
+// energy, it also charges nothing while the boot id is unknown or the directory hangs. If the directory cannot be
+// opened, this exporter charges energy after openAttempts attempts, but its counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The driver keeps samples in buffers (nvmlDeviceGetSamples): the last powerBuffer power samples, taken at the interval
-// powerEvery, and the last busyBuffer utilisation samples, taken with the samples for the ring.
+// The driver keeps samples in two buffers (nvmlDeviceGetSamples). The first buffer contains the last powerBuffer power
+// samples, taken at the interval powerEvery. The second buffer contains the last busyBuffer utilisation samples, taken
+// at the same times as the samples in the ring.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond

@@ -19,7 +19,7 @@
 // activity.
 //
 // The floor is charged to the containers that hold the GPU, in proportion to their replicas. If no container holds the
-// GPU, the floor is divided equally over the processes on the GPU, and without processes it is not charged to any
+// GPU, the floor is divided equally over the processes on the GPU. Without processes, the floor is not charged to any
 // account (idle). On a GPU in MIG mode the floor is first divided by slices, and the floor of free slices is idle. A
 // claim with admin access holds no device. All energies are whole millijoules and add up exactly to the energy of the
 // board.

@@ -109,7 +109,7 @@ func writeProcesses(r *record, w *world, gpu int) {
 	}
 }
 
-// kind returns the driver's list of processes in which a context appears.
+// kind returns the name of the driver's process list in which a context appears.
 func kind(c Context) string {
 	switch c {
 	case Graphics:

@@ -47,8 +47,8 @@ const (
 	Heat              Condition = "heat_celsius" // added to the temperature that results from the power
 )
 
-// Defect adds By to a condition of a GPU at the start of a span, and then at each interval Every until the end of the
-// span.
+// Defect adds the number By to a condition of a GPU at the start of a span. It adds the number again after each
+// interval Every until the end of the span.
 type Defect struct {
 	Condition Condition
 	Span

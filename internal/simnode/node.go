@@ -114,8 +114,8 @@ func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, nil)
 }
 
-// Watch is [Node.Step], but also calls report after every step, with the truth and the activity of the step. A nil
-// report is not called.
+// Watch does the same as [Node.Step], but also calls report after every step, with the truth and the activity of the
+// step. A nil report is not called.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

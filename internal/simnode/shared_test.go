@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy that a GPU has used after a number of seconds: by pod, in total, and the idle energy.
+// used returns the energy that a GPU has used after a number of seconds: the energy by pod, the total energy and the
+// idle energy.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]

@@ -168,7 +168,7 @@ func TestModuleCounter(t *testing.T) {
 	}
 }
 
-// The result must depend only on the scenario and the time, not on when Step is called.
+// The result must depend only on the scenario and the time, not on the moments at which Step is called.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

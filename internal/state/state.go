@@ -289,9 +289,9 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file. If this fails, it removes the old file, because counters must not fall back to its values
-// after a restart. If the file system was full, Save then tries again in the space of the old file. The caller may
-// publish the new values even after an error, unless the error is ErrStale or ErrGone.
+// Save replaces the file. If this fails, Save removes the old file, because the counters must not fall back to the
+// values in the old file after a restart. If the file system was full, Save then tries again in the space of the old
+// file. The caller may publish the new values even after an error, unless the error is ErrStale or ErrGone.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)

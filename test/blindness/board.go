@@ -54,7 +54,7 @@ const mostWatts = 700
 
 // twice returns the energy that may be counted twice on a GPU, up to a given time. If a counter returns half of a small
 // value and then the whole value, this looks like a late counter after a reset. The exporter then accepts at most the
-// energy that the board can draw in this time.
+// energy that the board can draw within the maximum delay of a counter.
 func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	for _, s := range c.by(counterLow, g) {
 		if s.to <= at+tick {

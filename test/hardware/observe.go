@@ -165,8 +165,8 @@ func (s *step) full(of series) series {
 
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing measures for how long the driver keeps the samples of a process that has stopped working while another
-// process works. A row contains only the time of a process's newest sample.
+// observeRing measures the time for which the driver keeps the samples of a process. The process has stopped working,
+// and another process works. A row contains only the time of a process's newest sample.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {

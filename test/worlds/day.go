@@ -37,7 +37,8 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{"gamma", "flash", "u7", "GPU-3", Span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
 			// This pod is scraped only in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", Span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
-			// A job on the node that reboots, and a container that uses a second board for three hours.
+			// The next entries are a job on the node that reboots, and a container that uses a second board for three
+			// hours.
 			{"", "4711", "j1", "GPU-1", Span{hm(4, 10), hm(23, 10)}, 0.125, 0, false, "slurm"},
 			{"", "vision", "c1", "GPU-3", Span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
 			{"", "vision", "c2", "GPU-2", Span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},

@@ -143,8 +143,8 @@ func (r *reader) observeInstances(o *ledger.Observation) {
 	}
 }
 
-// fold computes the activity from samples in the same way as NVML and the NVML source: one row per process, with the
-// busy percentage averaged over all samples since the last reading, and rounded.
+// fold computes the activity from samples in the same way as NVML and the NVML source. It returns one row per process.
+// The busy percentage of a process is averaged over all samples since the last reading, and rounded.
 func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
 	if r.sampled == 0 {
 		r.sampled = at.Boot - tick

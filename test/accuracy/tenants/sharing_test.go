@@ -30,8 +30,8 @@ var amdLimits = map[string]float64{
 }
 
 // TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not
-// at a random moment, work between the ticks would move more than 70 %. If it divided energy of seconds without a known
-// activity by replicas, bursts would move 12 %.
+// at a random moment, work between the ticks would move more than 70 %. If it divided the energy of seconds without
+// known activity by replicas, bursts would move 12 %.
 func TestAMDCheats(t *testing.T) {
 	for _, c := range tenants.SharingCheats(tenants.AMDWithSums) {
 		limit := amdLimits[c.Name]

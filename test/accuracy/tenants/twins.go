@@ -127,7 +127,7 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading contains all values that the driver reports for a GPU and a second. Without MIG, these are the samples of
+// A Reading contains all values that the driver reports for a GPU in one second. Without MIG, these are the samples of
 // activity (each with a time, a process and a busy percentage), the samples of power in watts, and the energy in
 // joules. With MIG, they are the energy and, with GPM, the milliseconds in which each instance worked. On an AMD GPU,
 // they also contain the milliseconds in which the GPU worked and, without partitions, the compute units that each
