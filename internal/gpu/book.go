@@ -9,7 +9,7 @@ import (
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
-// exactly, in millijoules. Energy is the sum of the increases of the board's counter. It is counted
+// exactly, in millijoules. Energy is the sum of the increases of the board's counter. The ledger counts it
 // independently of the accounts.
 type Book struct {
 	// Opened is the time at which counting began. It is the created timestamp of the counters.
@@ -21,8 +21,8 @@ type Book struct {
 	Unattributed [NumReasons]Millijoules `json:"unattributed"`
 	// Retired is the energy of accounts that are no longer exported.
 	Retired Millijoules `json:"retired"`
-	// Resets is the number of confirmed discontinuities of the board counter. Rejected is the number of implausible
-	// readings.
+	// Resets is the number of confirmed interruptions of the board's counter, for example by a driver reload. Rejected
+	// is the number of implausible readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
 	// Uncounted is an upper bound for the energy that is missing from Energy because of resets, rejected readings and
@@ -177,7 +177,7 @@ type UnitAccount struct {
 // ProcessAccount contains the part of an account's energy that is charged to one process.
 type ProcessAccount struct {
 	ProcessID
-	// Name is the name of the process when it was first read.
+	// Name is the name that the process had when it was first seen.
 	Name        string    `json:"name"`
 	ContainerID string    `json:"container_id,omitempty"`
 	StartTime   time.Time `json:"start_time"`
@@ -213,7 +213,7 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 // Method is the method by which energy was charged to an account.
 type Method int
 
-// The methods, with the most certain method first.
+// The methods, in decreasing order of certainty.
 const (
 	Exclusive Method = iota // measured while no other owner held or used the GPU
 	Shared                  // divided by the measured activity of several owners
@@ -232,7 +232,7 @@ const (
 	Idle     Reason = iota // no owner held or used the GPU
 	Host                   // a host process used the GPU
 	Unmapped               // a process with an unknown owner used the GPU
-	Unknown                // energy of a stale allocation, or of an allocation to a pod that may no longer exist
+	Unknown                // the allocation is stale, or its pod may no longer exist
 	Gap                    // no readings were taken, and the owners before and after the gap differ
 	NumReasons
 )

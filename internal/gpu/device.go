@@ -72,11 +72,11 @@ type Platform struct {
 	ChassisSerial string `json:"chassis_serial"`
 	// Slot is the position among all slots in the chassis, including switch trays.
 	Slot *int `json:"chassis_slot,omitempty"`
-	// Tray is the position among the compute trays only.
+	// Tray is the position among the compute trays in the chassis.
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the position of the module in its node. The order may differ from the order of PCI addresses.
+	// ModuleID is the position of the module in its node. Modules may have another order than their PCI addresses.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
@@ -100,7 +100,7 @@ type FabricProblem struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Partitioning describes the division of a GPU in MIG mode. It may change while the GPU is running.
+// Partitioning describes the partitions of a GPU in MIG mode. They may change while the GPU is running.
 type Partitioning struct {
 	// Slices is the number of slices into which the GPU can be divided.
 	Slices    int         `json:"slices"`

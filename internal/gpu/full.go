@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field, for tests of pages. Each list contains one
-// element, and each boolean has the value of the argument conditions.
+// Full returns a value for tests of pages, for example a snapshot. Every field of the value has content. Each list
+// contains one element, and each boolean has the value of the argument conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)
@@ -45,7 +45,7 @@ func fill(v reflect.Value, conditions bool) {
 		v.SetString("x")
 	case reflect.Float64:
 		v.SetFloat(1)
-	case reflect.Func: // functions return the kept intervals, which metrics do not use
+	case reflect.Func: // the function Intervals may stay nil, because metrics do not use it
 	default:
 		if v.CanUint() {
 			v.SetUint(1)

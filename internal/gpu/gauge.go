@@ -1,6 +1,6 @@
 package gpu
 
-// Gauge identifies a gauge metric of a GPU. Readers, fakes and pages iterate over [GaugeInfos].
+// Gauge identifies a gauge metric of a GPU. [GaugeInfos] describes each gauge.
 type Gauge int
 
 // The gauges.

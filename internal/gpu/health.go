@@ -75,7 +75,7 @@ type HealthInfo struct {
 	// Detail is set if the values of the metric are in [Reading.Details] instead of [Reading.Health].
 	Detail bool
 	Labels []string
-	// Help is the help text of the metric, without the source.
+	// Help is the help text of the metric. It does not contain Source.
 	Help string
 	// Source names the NVML function that reads the metric, or the field of nvmlDeviceGetFieldValues that contains it.
 	// For AMD GPUs, docs/amd.md lists the file of each metric.

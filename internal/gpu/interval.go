@@ -61,7 +61,7 @@ type Charge struct {
 	// MPS server executed for several owners.
 	Activity, Served time.Duration
 	Energy           ByMethod
-	// Idle is the part of Energy that is idle energy.
+	// Idle is the idle energy in Energy.
 	Idle Millijoules
 	// Vanished is set if the charge is for processes that ended before they were identified.
 	Vanished bool

@@ -41,8 +41,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner identifies the owner of processes, allocations and accounts. Other packages compare owners
-// with ==, but read only their kind. The meaning of the fields depends on the kind of the owner:
+// Owner identifies the owner of processes, allocations and accounts. Other packages compare owners with ==. The meaning
+// of the fields depends on the kind of the owner:
 //
 //	            Scope      Name  UID           Part
 //	OwnerPod    namespace  pod   pod UID       container
@@ -110,7 +110,7 @@ func (o Owner) Unit() Unit {
 // UnitInfo describes a unit. Unknown values are empty. It is not part of Owner, because a value may become known later
 // than the owner.
 type UnitInfo struct {
-	SLUID     string // id of this run of a Slurm job; reported by Slurm 26.05 and newer
+	SLUID     string // id of one run of a Slurm job; a requeued job gets another SLUID (Slurm 26.05 and newer)
 	User      string
 	UID       string // uid of the user, in decimal
 	Account   string

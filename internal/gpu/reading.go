@@ -21,7 +21,7 @@ type Report struct {
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
-	// Fields is the content of the field page, or nil if there is none.
+	// Fields is the content of the field page, or nil if there is no field page.
 	Fields *FieldPage
 }
 

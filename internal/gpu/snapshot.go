@@ -50,7 +50,7 @@ type GPU struct {
 	// Holders contains the owners that currently hold or use the GPU. The list is complete if HoldersKnown is set.
 	Holders      []Holder
 	HoldersKnown bool
-	// Processes contains the processes that are currently on the GPU.
+	// Processes describes each process that currently has a context on the GPU.
 	Processes []LiveProcess
 	// Strays is the number of processes on the GPU whose pod or unit has no allocation of the GPU. Unused is the number
 	// of allocations of the GPU that no process uses. Both are nil while they are unknown, and on machines where

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The first GPU reports all values, the second few values, and the third no values.
+// The first GPU reports all values, the second GPU reports few values, and the third GPU reports no values.
 func testExact(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
 	s, _ := c.open(t, n, NewClock().Now)

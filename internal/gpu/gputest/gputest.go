@@ -38,8 +38,8 @@ type Node struct {
 // GPU describes one GPU. An empty or nil value is not reported.
 type GPU struct {
 	Device gpu.Device
-	// Reading is the current reading, without the UUID and the time. Instances contains the activity of
-	// the instances, which is constant. A source may need several readings to measure this activity.
+	// Reading is the current reading, without the UUID and the time. Its field Instances contains the activity of the
+	// instances, which is constant. A source may need several readings to measure this activity.
 	Reading gpu.Reading
 	// SampledAt is the time at which the driver took the samples of the reading. A source may report another plausible
 	// time.
@@ -126,7 +126,7 @@ func NewClock() *Clock {
 	return &Clock{now: gpu.Instant{Wall: time.Now().Truncate(time.Microsecond), Boot: time.Hour}}
 }
 
-// Now returns the current time. It is a [gpu.Clock].
+// Now returns the current time. A source can use it as its [gpu.Clock].
 func (c *Clock) Now() gpu.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
