@@ -62,8 +62,8 @@ type Evidence struct {
 	Meaning string `json:"meaning"`
 	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since. First and Last are the times of the first and the last event. These
-	// fields are absent if the finding is a current state and not a number of events.
+	// Count is the number of events that occurred after Since. First and Last are the times of the first and the last
+	// event. These fields are absent if the finding is a current state and not a number of events.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
