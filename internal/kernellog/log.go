@@ -35,8 +35,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors that were read since the last call. After the log was opened again, it repeats earlier
-// errors.
+// Take returns the errors that were read since the last call. If the log was opened again, Take also returns earlier
+// errors a second time.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
@@ -48,7 +48,7 @@ func (l *Log) Take() []gpu.KernelError {
 	return taken
 }
 
-// Run reads the log until ctx ends. If the log cannot be read, Run retries at intervals.
+// Run reads the log until ctx ends. If the log cannot be read, Run opens it again after a pause.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := l.Now()

@@ -28,8 +28,8 @@ var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal"
 
 // Parse returns the error that a record of /dev/kmsg reports, and the time of the record on the boot clock. A record
 // has comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Programs cannot forge an error, because the kernel gives the records that they
-// write a priority of 8 or higher.
+// (Documentation/ABI/testing/dev-kmsg). Programs cannot forge an error: if a program writes a record, the kernel gives
+// the record a priority of 8 or higher.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)
