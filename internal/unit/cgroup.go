@@ -46,7 +46,7 @@ func (m match) container() string {
 type parser struct {
 	// managers is sorted by precedence.
 	managers []Manager
-	// isPod reports whether a segment of a path belongs to a pod, given the segments above.
+	// isPod reports whether a segment of a path belongs to a pod. above contains the preceding segments of the path.
 	isPod func(segment string, above []string) bool
 }
 

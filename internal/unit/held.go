@@ -21,7 +21,7 @@ const (
 	maxHeldFiles = 4096
 	// maxHeldLines is the maximum number of jobs that hold one GPU.
 	maxHeldLines = 64
-	// maxHeld is the maximum number of GPUs that all units hold.
+	// maxHeld is the maximum number of GPUs that all units together hold.
 	maxHeld = 8192
 )
 

@@ -38,7 +38,7 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.start(11, "python3", "/pbs_jobs.service/jobid/78[3].server", "")
 	m.start(12, "python3", "/system.slice/whisper.service", "")
 	m.job(20, "4711", "job_4711")
-	m.now += time.Hour // the files were not written just now
+	m.now += time.Hour // so that no file counts as just written
 	m.refresh()
 	want := []string{
 		"slurm/4711 time-slicing", "pbs/77.server time-slicing", "systemd/whisper time-slicing",

@@ -21,8 +21,7 @@ const (
 	keepJobUse = 24 * time.Hour
 )
 
-// number is a number that names a GPU in the files of a directory. The zero value stands for a GPU
-// that is named by its UUID.
+// A number names a GPU in the files of a directory. The zero value stands for a GPU that is named by its UUID.
 type number struct {
 	dir  prologDir
 	text string

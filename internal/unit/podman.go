@@ -42,8 +42,8 @@ func readPodman(roots []string, ids map[string]string) (map[string]container, er
 	return all, first
 }
 
-// readPodmanRow adds the container in one row of a list of containers/storage. A row's metadata is
-// a string that contains JSON.
+// readPodmanRow adds the container in one row of a list that Podman's library containers/storage wrote. A row's
+// metadata is a string that contains JSON.
 func readPodmanRow(d *document, ids map[string]string, all map[string]container) error {
 	var id, name, metadata string
 	err := d.object(func(field string) error {

@@ -258,7 +258,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	switch m.cfg.Users {
 	case UsersNone:
-		info.User, info.UID, info.JobName = "", "", "" // users often choose the names of jobs themselves
+		info.User, info.UID, info.JobName = "", "", "" // job names are also data about users, because users often choose them
 	case UsersUID:
 		info.User = ""
 	case UsersName:

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// other is the name of the unit that combines all units of a manager above the limit --units.max.
+// other is the name of a manager's unit that combines all units above the limit --units.max.
 const other = "other"
 
 // Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, the
