@@ -85,7 +85,7 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 	out.Instances, out.InstancesKnown = instances, true
 }
 
-// engines is the number of engines in the busy time of a client: graphics and compute.
+// engines is the number of engines that count towards the busy time of a client: graphics and compute.
 const engines = 2
 
 // If the GPU's activity exceeds the busy times of its clients by at most this share of the time, the difference is not

@@ -69,7 +69,7 @@ type archive struct {
 	err   error
 }
 
-// addDevice adds the render node of a device and, if number is not negative, the link of its card.
+// addDevice adds the render node of a device. If number is not negative, it also adds the link of the device's card.
 func (a *archive) addDevice(number int, folder, minor string) {
 	if minor != "" {
 		a.write(tar.Header{Name: folder + "/drm/renderD" + minor + "/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)

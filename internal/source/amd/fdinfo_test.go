@@ -156,7 +156,7 @@ func TestNoClients(t *testing.T) {
 	}
 }
 
-// For any description, the activity must not exceed the time between two readings.
+// For any content of an fdinfo file, the activity must not exceed the time between two readings.
 func FuzzClient(f *testing.F) {
 	f.Add("drm-driver:\tamdgpu\ndrm-client-id:\t2\ndrm-pdev:\t0000:1b:00.0\ndrm-engine-gfx:\t5 ns\n", "drm-engine-gfx:\t18446744073709551615 ns")
 	f.Fuzz(func(t *testing.T, first, second string) {

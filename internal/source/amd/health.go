@@ -65,7 +65,7 @@ func (r *reader) memoryCounters() (all []gpu.Counter) {
 }
 
 // addMemoryErrors adds the sums of the errors over all blocks. If the count of a block is no longer known, the sum is
-// absent, because it would decrease.
+// absent. Otherwise the sum would decrease.
 func (r *reader) addMemoryErrors(h *healthValues) {
 	counts := make(map[rasKey]uint64, len(r.ras))
 	for _, e := range r.ras {
@@ -181,7 +181,8 @@ var generations = map[string]uint64{
 	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
 }
 
-// clockLimits contains the labels of the residencies, in the order of gpu_metrics.
+// clockLimits contains a label for each residency, which is a counter of limited time. The order is the order in
+// gpu_metrics.
 var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
 // A limitMeter measures the time for which each reason limited the clocks. The firmware counts its own cycles, which

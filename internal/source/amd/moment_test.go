@@ -77,14 +77,14 @@ func TestMomentsAreRandom(t *testing.T) {
 	})
 }
 
-// Two processes work at the moment. Before the reading, one of them ends and a third process starts.
+// At the sampled moment, two processes work. Before the reading, one of them ends and a third process starts.
 func TestMoment(t *testing.T) {
 	average := func(percent uint16) string { return string(mi300(10, 500).u16(12, percent)) }
 	sums := func(percent uint16, sum, samples uint32) string {
 		return string(mi300(10, 500).u16(12, percent).u32(76, sum).u32(40, samples))
 	}
 	tests := map[string]struct {
-		files [4]string // gpu_metrics at the first two readings, at the moment and at the last reading
+		files [4]string // gpu_metrics at the first two readings, at the sampled moment and at the last reading
 		want  float64   // utilisation of the GPU
 	}{
 		"firmware's average": {[4]string{average(10), average(20), average(80), average(0)}, 0.8},

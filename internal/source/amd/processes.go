@@ -27,7 +27,7 @@ type occupancy struct {
 
 // readContexts reads the processes in /sys/class/kfd/kfd/proc, which lists each process that has opened /dev/kfd. A
 // process is on the GPU if it has memory or a queue on the GPU. If access to the file of a process is denied, all
-// processes are unknown, because this process would seem to have ended.
+// processes are unknown. Otherwise this process would seem to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)

@@ -35,7 +35,7 @@ type reader struct {
 	// the last reading.
 	summed bool
 	moment *moment
-	// ras contains the error counts at the last identification. errors contains the errorCount of each of these counts.
+	// ras contains the error counts at the last identification. errors contains an errorCount for each count.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
 	// health and counters are from the last identification. The slices are replaced and never modified.
