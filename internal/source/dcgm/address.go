@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Embedded is the address that selects an engine that runs in this process.
+// Embedded is the address of an engine that runs in this process.
 const Embedded = "embedded"
 
 const defaultPort = "5555"
@@ -69,7 +69,7 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// String returns the address in the form that was parsed.
+// String returns the text that was passed to ParseAddress.
 func (a Address) String() string { return a.text }
 
 // Port returns the TCP port to which the library connects, or 0 if it uses no port.

@@ -47,7 +47,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// code returns 0 if the error contains only a text.
+// code returns 0 if the error has no return code.
 func code(err error) int {
 	if e, ok := errors.AsType[*godcgm.Error](err); ok {
 		return int(e.Code)

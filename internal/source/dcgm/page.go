@@ -21,8 +21,8 @@ const maxAttempts = 3
 
 type fieldPage struct {
 	sorted bool
-	// metrics and labels contain the available fields. unserved contains the other fields with the reason, until they
-	// are logged.
+	// metrics and labels contain the available fields. unserved names the other fields with the reasons, until they are
+	// logged.
 	metrics, labels []Field
 	unserved        []string
 	whole           *watch         // watch of the fields of GPUs

@@ -75,7 +75,7 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// For each interval between readings, the activity of instances must be known from the second reading on.
+// With any interval between readings, the activity of instances must be known from the second reading on.
 func TestTicks(t *testing.T) {
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
 		t.Run(tick.String(), func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRoom(t *testing.T) {
 }
 
 // Profiling must begin when another program has released the profiling counters, and continue after instances were
-// removed. It must also work although the page already watches the same field.
+// removed. It must also work if the page already watches the same field.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
