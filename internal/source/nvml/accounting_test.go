@@ -294,7 +294,7 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// The activity in a reading that is too late to be used must be in the next reading.
+// If a reading is too late to be used, the next reading must contain its activity.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))

@@ -177,7 +177,7 @@ func TestDetailsAbsurd(t *testing.T) {
 	}
 }
 
-// While a call fails, only its values may be missing. They must return when the call works again and is due.
+// While a call fails, only its values may be missing. They must return with the next call that succeeds.
 func TestDetailCallFails(t *testing.T) {
 	const day = 24 * time.Hour
 	for call, tt := range map[string]struct {

@@ -130,7 +130,7 @@ var clockReasonBits = []struct {
 	{"reliability", gonvml.ClocksEventReasonReliability},
 }
 
-// maxReasons is greater than a mask of all reasons. A greater value is invalid.
+// maxReasons is greater than the mask with all reasons. A mask above maxReasons is invalid.
 const maxReasons = 1 << 24
 
 // clockReasons returns 1 for each active reason, and 0 for each other reason that the GPU supports.

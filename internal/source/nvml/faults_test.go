@@ -72,8 +72,9 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails makes each call fail that is not about a single GPU. If the driver can be opened without the
-// call, all GPUs must be reported. Otherwise, the driver must be opened as soon as the call works again.
+// TestDriverCallFails makes each call fail that concerns the driver instead of a single GPU. If the driver can be
+// opened without the call, all GPUs must be reported. Otherwise, the driver must be opened as soon as the call works
+// again.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

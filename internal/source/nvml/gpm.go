@@ -111,7 +111,7 @@ func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 }
 
 // measureInstances samples all instances before it computes any activity, so that all activities cover the same time.
-// It runs in the lane instances.
+// It runs in the lane [gpm.instances].
 func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	q, pairs, m := &inquiry{lib: g.lib}, g.gpm, measured{of: g, began: g.now().Boot}
 	pairs.keep(q, instances)

@@ -90,7 +90,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// Support of GPM must be read once for each GPU in MIG mode. No samples may be requested from GPUs without GPM.
+// For each GPU in MIG mode, the program must request once whether the GPU supports GPM. No samples may be requested
+// from GPUs without GPM.
 func TestGPMIsAskedOnce(t *testing.T) {
 	for name, calls := range map[string]map[string]int{
 		"":       {"nvmlGpmQueryDeviceSupport": 1, "nvmlGpmSampleAlloc": 4, "nvmlGpmMigSampleGet": 10, "nvmlGpmMetricsGet": 8},

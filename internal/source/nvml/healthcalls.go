@@ -18,7 +18,7 @@ const (
 
 type healthCall struct {
 	symbol string
-	// every is the time between two calls; 0 means at each reading of health.
+	// every is the time between two calls. If it is 0, the call is made at each reading of health.
 	every time.Duration
 	read  func(*gpuReader) ([]gpu.HealthValue, ret)
 }

@@ -32,8 +32,8 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	return &library{Interface: lib}, nil
 }
 
-// version returns the driver's version, which is the part after the CUDA version in the version of NVML, or an empty
-// text if it is unknown. The call also works after nvmlInit has failed.
+// version returns the driver's version, or an empty text if it is unknown. It is the part of NVML's version that
+// follows the CUDA version. The call also works after nvmlInit has failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
@@ -86,7 +86,7 @@ type inquiry struct {
 	answered bool
 	// retryable is set if a failed call may succeed later.
 	retryable bool
-	// lost is the error of a call that reported that the GPU is lost. Then no further calls are made.
+	// lost is the error of a call that reported the loss of the GPU. After this error no further calls are made.
 	lost error
 	// failed is the first error of a call that may succeed later.
 	failed error

@@ -66,7 +66,7 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		averaging int
-		least     int     // minimum number of runs, of 32, in which the idle power is learned
+		least     int     // minimum number of the 32 runs in which the idle power is learned
 		worst     float64 // maximum error in W
 	}{
 		{"momentary power", 1, 32, 5},

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld simulates a shared GPU in steps of 1 ms. The model shares no code with the program. An owner truly uses
-// the energy of the milliseconds in which it works. The energy of idle milliseconds is divided equally among the
-// owners.
+// A quietWorld simulates a shared GPU in steps of 1 ms. The model shares no code with the program. In the model, an
+// owner uses the energy of the milliseconds in which it works. The energy of idle milliseconds is divided equally among
+// the owners.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W

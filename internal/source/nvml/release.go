@@ -13,8 +13,8 @@ import (
 // the driver. A GPU can be reset only if no process has opened the GPU. While the whole driver is released, Read
 // returns the Release as an error.
 type Release struct {
-	// GPU is the UUID, the serial number or the PCI address of the GPUs. It is empty if the whole
-	// driver is released.
+	// GPU is the UUID, the serial number or the PCI address of the released GPUs. It is empty if the whole driver is
+	// released.
 	GPU   string
 	Until time.Time
 	// Ends is the same time as Until, but on the boot clock. The boot clock cannot be set.

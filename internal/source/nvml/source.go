@@ -47,8 +47,7 @@ type Config struct {
 	// Now may be called by several goroutines at the same time.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages receives the stage that shows whether waiting for XID events works. The stage that shows whether
-	// reading works is recorded by the caller.
+	// Stages receives the stage for XID events. The caller of Read records the stage for readings.
 	Stages *stage.Set
 }
 

@@ -220,7 +220,7 @@ func TestRecovery(t *testing.T) {
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
-		mask uint32 // two bits each for bandwidth, recovery, route and timeout, beginning with the lowest bit; then four bits for the configuration, and two bits each for partition and manager
+		mask uint32 // from the lowest bit: two bits each for bandwidth, recovery, route and timeout; four bits for the configuration; two bits each for partition and manager
 		want problems
 	}{
 		"unsupported":              {0x0, nil},

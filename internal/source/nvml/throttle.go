@@ -25,8 +25,8 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// If the time between two readings of the reasons is longer than throttleGap and longer than two ticks, it does not
-// count as throttled.
+// If the time between two readings of the reasons is longer than throttleGap and longer than two ticks, this time does
+// not count as throttled.
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// The first driver reports counters, the second only the current reasons, and the third neither. The bits of the
-// reasons are from nvml.h: 0x20 is a thermal slowdown by software, 0x40 is a thermal slowdown by hardware, and 0x80 is
-// the power brake.
+// The first driver reports counters, the second driver reports only the current reasons, and the third driver reports
+// neither. The bits of the reasons are from nvml.h: 0x20 is a thermal slowdown by software, 0x40 is a thermal slowdown
+// by hardware, and 0x80 is the power brake.
 func TestThrottled(t *testing.T) {
 	type times = gpu.ThrottledTimes
 	counters := func(software, hardware, brake time.Duration) string {
@@ -63,8 +63,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// A minute without a reading must not count as throttled, even if there are reasons at both of its ends. The counted
-// times must continue after a driver reload.
+// A minute without a reading must not count as throttled, even if the readings before and after it contain reasons. The
+// counted times must continue after a driver reload.
 func TestThrottledAfterPause(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})

@@ -37,8 +37,7 @@ const (
 	lowShare = 0.2
 )
 
-// A Point is a power sample in watts, or a utilisation sample from 0 to 1, with its time in µs of the
-// wall clock.
+// A Point is a power sample in watts, or a utilisation sample from 0 to 1. At is its wall-clock time in µs.
 type Point struct {
 	At    int64
 	Value float64
