@@ -39,7 +39,7 @@ const (
 	Failing               // the GPU cannot be read
 )
 
-// Log stores the current health and logs it with the reason if it has changed.
+// Log stores the current health. If the health has changed, Log logs it with the reason.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

@@ -131,7 +131,7 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 
 var errNone = errors.New("no GPU of a supported vendor")
 
-// needed returns the members to read. It removes the stage of each other member.
+// needed returns the members to read. It removes the stages of all other members.
 func (g *Group) needed() []*reader {
 	var needed []*reader
 	for _, m := range g.readers {
