@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A GPU rarely has more owners. With up to usualOwners weights, apportion allocates memory only for its result.
+// A GPU rarely has more owners than this. With up to usualOwners weights, apportion allocates memory only for its
+// result.
 const usualOwners = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly. It first rounds each part down to whole

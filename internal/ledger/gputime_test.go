@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// GPU time is the elapsed time, weighted by the pod's share of the GPU. The test compares it after three seconds.
+// GPU time is the elapsed time, weighted by the pod's share of the GPU. The test compares the GPU time after three
+// seconds.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	sidecar := train

@@ -66,7 +66,7 @@ type Observation struct {
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers, or 0 if it is unknown.
 	MaxPower gpu.Watts
-	// PowerLimit is the highest power limit of this GPU, or 0 if it is unknown.
+	// PowerLimit is the highest power limit that can be set for this GPU, or 0 if it is unknown.
 	PowerLimit gpu.Watts
 	// QuietPower is the power of the GPU in quiet times since the last observation, according to the driver's
 	// samples. It is 0 if there was no quiet time. QuietSampled is set if these samples show every quiet time.

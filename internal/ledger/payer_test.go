@@ -119,7 +119,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// The work of an MPS server is divided among its clients by their replicas. It is not active time of a client.
+// The work of an MPS server is divided among its clients by their replicas. This work does not count as active time of
+// a client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

@@ -12,7 +12,7 @@ import (
 // often appears only in the utilisation. It is not saved, because the ledger collects it again within seconds.
 type recentWork map[gpu.Owner]float64
 
-// memory is the time after which work counts only 1/e.
+// memory is the time after which the weight of work has fallen to 1/e.
 const memory = time.Minute
 
 func (r recentWork) add(p *part) {

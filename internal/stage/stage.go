@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Name is the name of a stage.
+// Name identifies a stage.
 type Name string
 
 // The stages, in the order in which they are displayed. [About] describes them.
@@ -93,7 +93,7 @@ const logEvery = time.Minute
 // maxLogged limits the logged reasons that are remembered for an outage.
 const maxLogged = 100
 
-// New returns a set in which no stage has an attempt.
+// New returns a set in which no attempt is recorded.
 func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }

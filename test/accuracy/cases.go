@@ -51,8 +51,8 @@ func Sampled(cases []Case, how Sampling) []Case {
 	return cases
 }
 
-// Cases returns the cases for a length of time. Every holder holds one replica or one instance of the same GPU. Pods
-// draw different power, except in cases with equal work.
+// Cases returns all cases. length is the simulated time. Every holder holds one replica or one instance of the same
+// GPU. Pods draw different power, except in cases with equal work.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two pods are busy for the same part of the time",

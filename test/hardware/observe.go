@@ -86,7 +86,7 @@ func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) 
 type step struct {
 	work          work
 	worker, other int // PIDs
-	// Powers are in W, energies in J. A series is empty if the GPU does not report the value.
+	// Powers are in W, and energies are in J. A series is empty if the GPU does not report the value.
 	power, instant, energy, energyGPU, energyModule series
 	rows                                            []seen[driver.Row]
 	samples                                         []seen[driver.Sample]

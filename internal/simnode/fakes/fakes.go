@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// sources are the C files. A build constraint at the top of each file excludes it from the Go
-// build.
+// sources contains the C source files of the libraries. A build constraint at the top of each file excludes it from the
+// Go build.
 //
 //go:embed nvml.c mig.c gpm.c accounting.c dcgm.c cuda.c fields.h live.h state.h
 var sources embed.FS

@@ -92,8 +92,8 @@ type Beside struct {
 	Truth float64
 }
 
-// Besides returns the loads. If u is the busy share and w is the power of the work, the true part is (55 W × (1 − u) +
-// 110 W × u + u × w) / (110 W + u × w).
+// Besides returns all simulated loads of this kind. If u is the busy share and w is the power of the work, the true
+// part is (55 W × (1 − u) + 110 W × u + u × w) / (110 W + u × w).
 func Besides() []Beside {
 	return []Beside{
 		// (55 × 0.995 + 110 × 0.005 + 500 × 0.005) / 112.5 = (54.725 + 0.55 + 2.5) / 112.5

@@ -115,7 +115,7 @@ func (t Twin) world(i int, length time.Duration) World {
 	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Before: before, Length: length, Seed: 42, GPUs: []GPU{g}}
 }
 
-// Victims returns the victim's part in each world. It can be called once, because the loads have a state.
+// Victims returns the victim's part in each world. It can be called only once, because the loads have a state.
 func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	for i := range shares {
 		results, err := Run(t.world(i, length))
