@@ -210,7 +210,7 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 	return e
 }
 
-// Method is the method by which energy was charged to an account.
+// Method describes how energy was charged to an account.
 type Method int
 
 // The methods, in decreasing order of certainty.

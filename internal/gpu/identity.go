@@ -54,8 +54,8 @@ func typeNumber(s string) bool {
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words contains the words of placeholders: the names of fields, and phrases for a missing value, including the parts
-// of N/A and O.E.M.
+// words contains the words that occur in placeholders: names of fields, and phrases for a missing value. It includes
+// the letters of N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported

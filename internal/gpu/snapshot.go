@@ -15,9 +15,9 @@ type Snapshot struct {
 	// these numbers is nil while it is unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
-	// GPUs contains all GPUs found in this boot, present or lost, sorted by PCI address.
+	// GPUs contains all GPUs that were found in this boot, including lost GPUs. It is sorted by PCI address.
 	GPUs []GPU
-	// NVSwitches contains the errors of NVSwitches by address, code and severity.
+	// NVSwitches contains the counted SXID errors by NVSwitch, code and severity.
 	NVSwitches []NVSwitchErrors
 	// Units describes the units that hold, use or recently used a GPU. A unit is missing if no data about it is known.
 	Units  map[Unit]UnitInfo
