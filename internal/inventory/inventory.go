@@ -19,7 +19,7 @@ const Path = "/inventory"
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond. GPUs then comes from the last reading.
+	// DriverUp is false while the driver does not respond. The list GPUs is then from the last successful reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`
