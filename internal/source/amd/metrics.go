@@ -20,8 +20,7 @@ type metrics struct {
 	samples       value            // number of samples in activitySum; 32 bits, wraps
 	clock, memory value            // MHz
 	limits        [numLimits]value // residencies of clock limits, in the firmware cycles that samples counts
-	// busy contains a sum like activitySum for each partition and compute die (XCC), but with 64
-	// bits.
+	// busy contains a 64-bit activity sum for each partition and each compute die (XCC).
 	busy [maxPartitions]busySums
 }
 

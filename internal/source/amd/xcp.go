@@ -14,8 +14,8 @@ import (
 // amdgpu_xcp.c). Since revision 1.9, gpu_metrics itself contains no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
-// Size of xcp_metrics in revision 1.0, and offset of the activity sums (struct amdgpu_partition_metrics_v1_0,
-// gfx_busy_acc).
+// These are the size of xcp_metrics in revision 1.0, and the offset of its activity sums (struct
+// amdgpu_partition_metrics_v1_0, gfx_busy_acc).
 const (
 	xcpSize = 488
 	xcpBusy = 168
