@@ -48,11 +48,10 @@ type call struct {
 	first, later effect
 }
 
-// calls contains every function of the driver that the program calls, except seven functions. nvmlErrorString never
-// fails. The others are called only with older libraries (nvmlDeviceGetGpuFabricInfo, see TestOldDriver), during a
-// release (nvmlDeviceGetHandleByPciBusId, see TestReleaseGPU), in accounting mode (nvmlDeviceGetAccountingPids and
-// nvmlDeviceGetAccountingStats, see TestAccountingFallsBack), for profiling (nvmlGpmSampleGet, see TestProfileFails)
-// and for fans (nvmlDeviceGetFanSpeed, see TestDetailCallFails).
+// calls contains every driver function that the program calls, with seven exceptions. nvmlErrorString never fails.
+// Other tests cover the other functions: nvmlDeviceGetGpuFabricInfo (TestOldDriver), nvmlDeviceGetHandleByPciBusId
+// (TestReleaseGPU), nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats (TestAccountingFallsBack),
+// nvmlGpmSampleGet (TestProfileFails) and nvmlDeviceGetFanSpeed (TestDetailCallFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},

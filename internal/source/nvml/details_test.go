@@ -16,7 +16,7 @@ import (
 )
 
 // detailValues contains values of the driver with the expected value of a metric. The numbers of fields, modes and
-// units are copied from nvml.h. Values that are read only together with other values are in TestDetailGroups.
+// units are copied from nvml.h. TestDetailGroups checks the values that are read only together with other values.
 var detailValues = map[string]struct {
 	metric string
 	value  float64

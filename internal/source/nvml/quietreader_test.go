@@ -15,7 +15,7 @@ func TestQuietPower(t *testing.T) {
 	const garbage = 4_000_000_000 // mW
 	tests := []struct {
 		name    string
-		field   string // field with a counter in addition to the counter of unknown scope
+		field   string // field that contains a second counter; the first counter has an unknown scope
 		counted int    // power in mW that the energy counter counts
 		mig     bool
 		sample  int // value of an additional power sample in each second, in mW

@@ -74,7 +74,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *ses
 	return d
 }
 
-// No call may be in flight or follow.
+// No call may be in flight, and no call may follow.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {

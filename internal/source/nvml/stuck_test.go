@@ -16,7 +16,7 @@ import (
 
 // If a call always returns after the end of Read, the next Read must return the late result.
 func TestLateReading(t *testing.T) {
-	const before, call = "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates" // in the order of a reading
+	const before, call = "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates" // a reading makes these calls in this order
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
 	s := d.open(clock.Now)
