@@ -275,7 +275,7 @@ type Allocations struct {
 	// Requested is the boot-clock time at which the list was requested. The list contains all
 	// allocations of containers that existed at this time.
 	Requested time.Duration
-	// List contains the allocations. While Known is false, List contains only the allocations of units.
+	// While Known is false, List contains only the allocations of units.
 	List []Allocation
 	// Alive contains the UIDs of existing pods and units while Known is false. It is nil before they were read for the
 	// first time.
