@@ -24,8 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths that must be rejected, because they are malformed or would let a user cause charges
-// for another user.
+// TestRefusedPatterns checks paths that must be rejected, because they are malformed or would let a user charge energy
+// to another user.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{
