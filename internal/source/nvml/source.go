@@ -112,8 +112,8 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// If there is no open session, or if the driver was reloaded, open starts to open a session. If this takes longer than
-// the current Read, the next Read continues to wait for it.
+// If there is no open session, or if the driver was reloaded, open starts a new session in a lane. If this takes longer
+// than the current Read, the next Read continues to wait.
 //
 // NVML counts initialisations, and an unloaded driver is released only when each of them has been shut down. Therefore
 // a new session cannot start before the old session is shut down. A session must not be shut down while a call is
