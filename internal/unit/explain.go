@@ -26,8 +26,8 @@ type Rule struct {
 	Decided               bool
 }
 
-// Explain returns the owner of a process, and describes for each manager why it is the owner or not. It must be called
-// after a [Mapper.Refresh].
+// Explain returns the owner of a process. For each manager, it describes why the manager determined the owner, or why
+// it did not. It must be called after a [Mapper.Refresh].
 func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
 	st, err := m.tree.Stat(pid)
 	if err != nil {
