@@ -42,8 +42,8 @@ func holders(pods, replicas int) []*podresources.PodResources {
 	return list
 }
 
-// TestOversizedList checks that a response that exceeds a limit is rejected as a whole, and that the previous list
-// stays valid until it is stale.
+// TestOversizedList checks that a response that exceeds a limit is rejected as a whole. The previous list must stay
+// valid until it is stale.
 func TestOversizedList(t *testing.T) {
 	tests := []struct {
 		name string
@@ -112,7 +112,7 @@ func TestOversizedPods(t *testing.T) {
 // TestBigNode checks that responses for the largest real nodes are far below every limit.
 func TestBigNode(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = strings.TrimSuffix(c.ContainerLogs, "containers") + "pods" })
-	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs with 7 MIG devices each, and 90 replicas of each device
+	const pods, replicas = 500, 10 // 5,000 replicas in total, about as many as 8 GPUs with 7 MIG devices each and 90 replicas of each device
 	n.serve(holds(holders(pods, replicas)...))
 	described := make([][]byte, pods)
 	for i := range described {

@@ -97,8 +97,8 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
 // parseAMD parses the name of a device in sysfs, which is a PCI address, or amdgpu_xcp_<n> for a partition. The address
-// of a divided GPU is the name of its first partition. parseAMD rejects the id of a GPU that is passed through to a
-// virtual machine, which is the number of an IOMMU group.
+// of a divided GPU is the name of its first partition. The id of a GPU that is passed through to a virtual machine is
+// the number of an IOMMU group, which parseAMD rejects.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -113,7 +113,7 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 // pciAddress matches a domain, bus, device and function. The kernel prints at least four digits of the domain.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
-// parsePCI returns the address in the driver's format: upper case, with a domain of eight digits.
+// parsePCI converts an address to the driver's format, which has upper-case letters and a domain with eight digits.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false

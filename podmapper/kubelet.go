@@ -29,8 +29,8 @@ type socket struct {
 	timeout time.Duration
 }
 
-// list calls a method that returns a list of pods, and calls visit for each pod of at most limit bytes. visit must not
-// keep a reference to these bytes.
+// list calls a method that returns a list of pods, and calls visit with the encoding of each pod. A pod may have at
+// most limit bytes. visit must not keep a reference to the bytes.
 func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

@@ -44,8 +44,8 @@ func (n *node) inTime(call func()) {
 	}
 }
 
-// TestLogsHang checks that a disk that does not respond delays neither the ticks nor the polls of the kubelet, and that
-// known containers are kept.
+// TestLogsHang checks a disk that does not respond. It must not delay the ticks and the polls of the kubelet, and known
+// containers must be kept.
 func TestLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Second })
 	n.serve(holds(holder(trainer, "", gpuA)))

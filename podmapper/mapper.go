@@ -22,7 +22,7 @@ const (
 	// extraPoll is the minimum interval between two polls for new containers. All clients of the kubelet share its
 	// limit of 100 calls per second.
 	extraPoll = 2 * time.Second
-	// callTimeout is the timeout of one call to the kubelet and of reading the log directories, which usually take
+	// callTimeout is the timeout of a call to the kubelet, and of a read of the log directories. Both usually take
 	// milliseconds.
 	callTimeout = 3 * time.Second
 	// freshPolls is the number of poll intervals for which a response of the kubelet stays valid.
@@ -290,8 +290,8 @@ func (m *Mapper) warnOfIDs() {
 }
 
 // mayHaveRestarted reports whether a response must be ignored because it contains none of the pods that held GPUs
-// before. The kubelet may have just started: in its first second, a kubelet lists no pods, or only its static pods. The
-// mapper soon requests another response and always accepts it.
+// before. The kubelet may have just started, because a kubelet lists no pods, or only its static pods, in its first
+// second. The mapper soon requests another response and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {

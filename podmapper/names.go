@@ -44,8 +44,8 @@ type names struct {
 	mu    sync.Mutex
 	links map[string]*link // links by their key
 	logs  podLogs
-	// single and singleByName contain the container of each pod that has only one container: single from the Pods API
-	// by pod UID, and singleByName from the pod-resources API by pod name.
+	// single and singleByName contain the container of each pod that has only one container. single comes from the Pods
+	// API and contains pod UIDs as keys. singleByName comes from the pod-resources API and contains pod names as keys.
 	single       map[string]gpu.Owner
 	singleAsked  time.Duration // boot-clock time at which single was requested
 	singleByName map[podName]string
@@ -74,9 +74,9 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops containers that were not used for keepNames. It keeps a container of a live pod if the last successful
-// listing contained the container, because the UIDs in allocations come from such containers even while the directories
-// cannot be read.
+// forget drops containers that were not used for keepNames. It keeps the containers of live pods that the last
+// successful listing contained. The UIDs in allocations come from these containers, even while the directories cannot
+// be read.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

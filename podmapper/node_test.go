@@ -228,7 +228,8 @@ func holds(pods ...*podresources.PodResources) func(context.Context) (*podresour
 	}
 }
 
-// holder returns a pod with one container that holds devices, with one entry per device like the kubelet's response.
+// holder returns a pod with one container that holds devices. Like the kubelet's response, it contains one entry for
+// each device.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {

@@ -11,7 +11,8 @@ import (
 // only if uid 0 must have created all cgroups above it. These cgroups can be levels above the exporter's cgroup
 // namespace, systemd slices except user slices, the root cgroup of the kubelet, and one container of a container
 // engine, because a node of kind is such a container. Cgroups of system services, LXC containers and virtual machines
-// are not accepted. Their owner may be another user, who can then create cgroups with the name of a pod's cgroup.
+// are not accepted. A user other than uid 0 may own such a cgroup, and could create cgroups with the name of a pod's
+// cgroup inside it.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -74,8 +75,8 @@ func isParent(segment string, above []string) bool {
 	return strings.HasPrefix(segment, "kubelet") && !strings.HasSuffix(segment, ".scope") && isNestedIn(segment, last(above))
 }
 
-// engineContainer returns the number of segments of a Docker, Podman or nerdctl container at the beginning of a path,
-// or 0.
+// engineContainer returns the number of segments at the beginning of a path that belong to a Docker, Podman or nerdctl
+// container. If there is no such container, it returns 0.
 func engineContainer(segments []string) int {
 	first, below := segments[0], segments[1:]
 	if (first == "docker" || first == "libpod_parent" || first == "default") && len(below) > 0 {

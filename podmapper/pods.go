@@ -27,8 +27,8 @@ func newPods(list []pod, requested time.Duration) *pods {
 }
 
 // uids returns the UIDs of the listed pods. The kubelet's list was requested between two responses of the Pods API. The
-// argument before is the earlier response, and ps is the later response. If before contains another pod with the same
-// name than ps, uids omits the name, because the list may refer to either pod.
+// argument before is the earlier response, and ps is the later response. If the two responses contain different pods
+// with the same name, uids omits the name, because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {

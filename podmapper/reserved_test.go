@@ -56,8 +56,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestReservationWithoutPods checks that an ended pod is no longer a holder of a reserved GPU when the Pods API stops
-// responding, and that no pods are known after three polls.
+// TestReservationWithoutPods checks the holders of a reserved GPU after the Pods API stops responding. An ended pod
+// must no longer be a holder. After three polls, no pods may be known.
 func TestReservationWithoutPods(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))

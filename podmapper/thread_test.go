@@ -20,7 +20,7 @@ import (
 // the other threads continue.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
-// This function must run on the main thread, on which Go initialises variables.
+// This function must run on the main thread. Go initialises package variables on this thread.
 var _ = func() bool {
 	if os.Getenv(exitMainThread) != "" {
 		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)

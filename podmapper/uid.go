@@ -2,8 +2,9 @@ package podmapper
 
 import "strings"
 
-// validUID reports whether s can be the UID of a pod: a UUID, or 32 hexadecimal digits. The UID of a static pod on the
-// node is a hash of its configuration, which has 32 digits. The mirror pod in the API server has another UID.
+// validUID reports whether s can be the UID of a pod, which is a UUID or has 32 hexadecimal digits. The UID of a static
+// pod on the node is a hash of its configuration, which has 32 digits. The mirror pod in the API server has another
+// UID.
 func validUID(s string) bool {
 	return validUUID(s) || len(s) == 32 && isHex(s)
 }
