@@ -79,8 +79,9 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// The limit is high, because a new leader reads the owners of all pods with thousands of small requests, and a pod
-	// has no series until its owners are read. API Priority and Fairness in the API server also limits these requests.
+	// The limit is high, because a new leader makes thousands of small requests to read the owners of all pods. A pod
+	// has no series until its owners have been read. API Priority and Fairness in the API server also limits these
+	// requests.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package certificate makes and holds the certificates for the reconciler's webhook: the certificate of an authority
-// that the API server trusts only for this webhook, and the server certificate that the authority signs.
+// Package certificate makes and holds the two certificates for the reconciler's webhook. The first certificate belongs
+// to an authority that the API server trusts only for this webhook. This authority signs the second certificate, which
+// is the server certificate.
 //
 // The authority's certificate does not expire. Otherwise all API servers would have to trust a new authority before it
 // could sign its first certificate. The server certificate is renewed before it expires.
@@ -41,7 +42,7 @@ const (
 	backdate = 24 * time.Hour
 )
 
-// never stands for "no expiry" in a certificate (RFC 5280, 4.1.2.5).
+// never is the expiry time of a certificate that does not expire (RFC 5280, 4.1.2.5).
 var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 type pair struct {

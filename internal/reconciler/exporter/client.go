@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxPage is the maximum size of a page in bytes. It is larger than any inventory, and so small that the memory
-	// suffices for hundreds of pages at the same time.
+	// maxPage is the maximum size of a page in bytes. It is larger than any inventory, and is small enough to keep
+	// hundreds of pages in memory at the same time.
 	maxPage = 512 << 10
 	// dialTimeout is short, because a removed node never responds.
 	dialTimeout = 2 * time.Second

@@ -36,8 +36,8 @@ type condition struct {
 	reason, message string
 }
 
-// conditionOf returns this program's condition on a Node and the time at which its status last changed, or zero values
-// if there is no such condition.
+// conditionOf returns this program's condition on a Node, and the time at which the status of the condition last
+// changed. If the Node does not have the condition, conditionOf returns zero values.
 func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -94,7 +94,7 @@ type conditions struct {
 	changes *changes // budget for Nodes that become unhealthy
 
 	mu       sync.Mutex
-	followed map[string]time.Time // time of the last reading, or of the first call of follow, by Node
+	followed map[string]time.Time // time of the last reading by Node; before the first reading, the time of the first call of follow
 	waiting  map[string]bool      // Nodes that wait for the budget
 }
 

@@ -42,8 +42,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition checks the condition when a board fails, when it is reset, and when the exporter stops responding.
-// While nothing changes, the Node must not be written.
+// TestCondition checks the condition after a board fails, after the board is reset, and after the exporter stops
+// responding. While nothing changes, the Node must not be written.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

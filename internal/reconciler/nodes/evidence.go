@@ -62,8 +62,8 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled. It may be labelled if it was labelled before, or if a source other
-// than its exporter shows that it has a GPU.
+// hasGPU reports whether a Node may be labelled. It may be labelled if it already has labels of this program, or if a
+// source other than the Node's exporter shows a GPU.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -74,9 +74,8 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time after which the inventory of a Node without a known GPU is rejected. The time is not 0, because
-// the device plugin, the DRA driver and feature discovery, which make the GPUs known, start at the same time as the
-// exporter.
+// settleIn is the time after which the inventory of a Node without a known GPU is rejected. The exporter may start
+// before the programs that make the GPUs known, which are the device plugin, the DRA driver and feature discovery.
 const settleIn = 2 * time.Minute
 
 // ignored contains the Nodes that have an exporter but no known GPU, with the time of the first attempt to read the

@@ -23,7 +23,7 @@ const freeAttempts = 5
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
-	// failures counts the Nodes for which the last write failed, by reason.
+	// failures contains, by reason, the number of Nodes whose last write failed.
 	failures map[string]int
 }
 
@@ -59,8 +59,8 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news returns false if the last write of the Node contained the same state and its update event has not arrived yet.
-// Otherwise it returns true, and the time for which the next write must wait.
+// news returns false if the last write of the Node contained the same state and the update event of this write has not
+// arrived yet. Otherwise it returns true, and the time for which the next write must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,8 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 }
 
 // failing records the reason why the last write of a Node failed, or an empty reason after a success. It returns true
-// if the result must be logged: for the first Node with this reason, and when writes no longer fail for any Node.
+// if the result must be logged. Failures are logged only for the first Node with a reason, and successes only when
+// writes no longer fail for any Node.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

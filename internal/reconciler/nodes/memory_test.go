@@ -94,8 +94,8 @@ func TestVain(t *testing.T) {
 	}
 }
 
-// TestFight checks that writes become rare if another client reverts each of them, although the Node is correct for a
-// moment each time.
+// TestFight checks that writes become rare if another client reverts each write. After each write, the Node is correct
+// for a moment.
 func TestFight(t *testing.T) {
 	m := newMemory()
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

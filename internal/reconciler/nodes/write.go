@@ -108,7 +108,7 @@ const (
 
 // kindOf returns the kind of a write: a first labelling, a change of identity, or a repair. The budget counts only
 // changes of identity. If the Node's annotation contains the desired identity, or if this program wrote this identity
-// last, then the GPUs are unchanged: either the rules have changed or another client has edited the Node.
+// last, the GPUs are unchanged. In this case, either the rules have changed or another client has edited the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {

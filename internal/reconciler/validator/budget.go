@@ -10,9 +10,9 @@ import (
 )
 
 // These values limit the number of Nodes that may change in an hour to one in a hundred, or to a few Nodes in a small
-// fleet. This number is much higher than the usual number of board replacements, and much lower than the number of
-// Nodes that a bad driver release would change. There is a budget for changes of identity, and another budget for Nodes
-// that become unhealthy. A Node that changes repeatedly does not use up the budget of other Nodes.
+// fleet. Usual board replacements change far fewer Nodes, and a bad driver release would change far more Nodes. There
+// is a budget for changes of identity, and another budget for Nodes that become unhealthy. A Node that changes
+// repeatedly does not use up the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10

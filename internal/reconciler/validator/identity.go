@@ -48,7 +48,7 @@ func identitiesOf(page inventory.Page) []identity {
 }
 
 // holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node. To save
-// memory, the map first contains one Node for each identity, and the map others contains further Nodes.
+// memory, the map first contains a single Node for each identity, and the map others contains additional Nodes.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzPod checks that any pod and claim result in a valid page with at most one info series, and in events that are
-// valid JSON.
+// FuzzPod checks the page and the events for any pod and claim. The page must be valid and must contain at most one
+// info series. The events must be valid JSON.
 func FuzzPod(f *testing.F) {
 	for _, seed := range []any{gpuPod("p", "1", nil), secretive(), claiming("c"), ended(gpuPod("p", "1", nil), corev1.PodFailed, 1, metav1.Now().Time)} {
 		pod, err := json.Marshal(seed)
@@ -54,8 +54,8 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// FuzzOwners checks for any owner references that the walk ends, that every pod has one workload, and that every
-// workload is on the page once.
+// FuzzOwners checks the reading of owners for any owner references. The reading must end, every pod must have one
+// workload, and every workload must be on the page once.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0})
 	f.Add([]byte{0, 0, 1, 1, 2, 2})

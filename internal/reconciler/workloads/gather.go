@@ -36,7 +36,7 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics if a gauge in the catalogue is never rendered or is rendered with other labels than in the
+// mustRender panics if a gauge in the catalogue is not rendered, or if its labels differ from the labels in the
 // catalogue. It does not check the labels from the allow-lists.
 func mustRender() {
 	r := newRenderer(Options{})

@@ -59,7 +59,8 @@ func (r *renderer) gauge(m metricID, value float64, labels ...*dto.LabelPair) sa
 	return line
 }
 
-// rendered returns the help and type lines of a metric with one series, and the line of the series.
+// rendered returns the text of a metric with one series. The result head contains the help and type lines, and line
+// contains the line of the series.
 func rendered(m metricID, series *dto.Metric) (head string, line sample) {
 	var page bytes.Buffer
 	if _, err := expfmt.MetricFamilyToText(&page, catalogue[m].NewFamily([]*dto.Metric{series})); err != nil {
