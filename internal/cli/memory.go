@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// reserve is the minimum memory in bytes that a program needs outside Go's limit: for its code, the C
-// library, the driver's library and their data.
+// reserve is the minimum memory in bytes that remains outside Go's limit. A program needs this memory for its code, the
+// C library, the driver's library and their data.
 const reserve = 28 << 20
 
 // LimitMemory makes Go collect garbage more often before the program reaches the memory limit of its

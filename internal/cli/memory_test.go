@@ -9,7 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestGroupLimit checks that, in both cgroup versions, the lowest limit of a cgroup and its parents is found.
+// TestGroupLimit checks for both cgroup versions that GroupLimit returns the lowest limit among a cgroup and its
+// parents.
 func TestGroupLimit(t *testing.T) {
 	tests := []struct {
 		name, groups string

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// StatusLine shows a changing line at the bottom of a terminal while other text is written above
-// the line.
+// StatusLine shows a line at the bottom of a terminal. The line can change while other text is written above it.
 type StatusLine struct {
 	w io.Writer
 

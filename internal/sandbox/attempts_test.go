@@ -60,8 +60,8 @@ var attempts = []attempt{
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},
 	{"signal itself", func(*world) error { return unix.Kill(os.Getpid(), 0) }, "", 0},
-	// The same rule of the kernel protects the environment of a process, but root with CAP_PERFMON may read the
-	// environment.
+	// This kernel rule also protects the environment of a process. The test does not read the environment, because root
+	// with CAP_PERFMON may read it.
 	{"see the root of a process", func(*world) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", os.Getppid())); return err }, "EACCES", 1},
 	{"read the cgroup of a process", func(*world) error { return readOf("cgroup") }, "", 0},
 	{"read the state of a process", func(*world) error { return readOf("stat") }, "", 0},

@@ -2,10 +2,10 @@
 // denied operations.
 //
 // Landlock restricts a single thread, but the Go runtime starts several threads before main. Therefore one restricted
-// thread executes the program again in the same process, so that every thread of the executed program is in the same
-// Landlock domain. The library libpsx was not used, because it restricts each thread separately, so each thread is in
-// its own domain. Before Linux 6.15, threads in different domains cannot signal each other. The kernel's own solution
-// (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
+// thread executes the program again in the same process. As a result, all threads of the executed program are in the
+// same Landlock domain. The library libpsx was not used, because it restricts each thread separately, so each thread is
+// in its own domain. Before Linux 6.15, threads in different domains cannot signal each other. The kernel's own
+// solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
 //
 // Reading files is not restricted, because the location of the driver's files depends on the distribution and the
 // container toolkit, and may change while the program runs.

@@ -66,8 +66,8 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// TestCachedMany checks that the size of the cache is limited: after 100 different requests, the first request must be
-// rendered again.
+// TestCachedMany checks that the number of cached responses is limited. After 100 different requests, the response to
+// the first request must be rendered again.
 func TestCachedMany(t *testing.T) {
 	page := new(gathered)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

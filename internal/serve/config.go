@@ -1,5 +1,5 @@
-// Package serve implements the HTTP server of all programs: its flags, TLS and basic auth through
-// the exporter toolkit, limits for clients, and retries while an address of the server is in use.
+// Package serve implements the HTTP server of all programs. It contains the server's flags, TLS and basic auth through
+// the exporter toolkit, limits for clients, and retries while another program uses an address of the server.
 package serve
 
 import (

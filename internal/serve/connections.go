@@ -116,5 +116,5 @@ func host(address string) string {
 	return address
 }
 
-// half returns half of a limit, rounded up, which is the part that one client address may use.
+// half returns half of a limit, rounded up. One client address may use only this half.
 func half(limit int) int { return (limit + 1) / 2 }

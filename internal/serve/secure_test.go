@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestNoHTTP2 checks that the server negotiates HTTP/1.1 with a client that offers HTTP/2, even if the web
-// configuration enables HTTP/2, and that it responds in HTTP/1.1 to a client that sends HTTP/2 without negotiation.
+// TestNoHTTP2 checks that the server supports only HTTP/1.1. It must negotiate HTTP/1.1 with a client that offers
+// HTTP/2, even if the web configuration enables HTTP/2. It must respond in HTTP/1.1 to a client that sends HTTP/2
+// without negotiation.
 func TestNoHTTP2(t *testing.T) {
 	file := webConfig(t, "http_server_config: {http2: true}\n")
 	synctest.Test(t, func(t *testing.T) {

@@ -38,8 +38,7 @@ type Explanation struct {
 	// the charge from intervals in which the busy share of the GPU is unknown.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
-	// Others is the energy charged to other owners, and Unattributed is the energy charged to no
-	// owner, by reason.
+	// Others is the energy charged to other owners. Unattributed contains the energy charged to no owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
 	// Times contains one element for each interval or, if there are many intervals, for each group of successive

@@ -17,7 +17,7 @@ type Query struct {
 	// be empty if the node has only one GPU.
 	GPU string
 	// Owner has the form namespace/pod, namespace/pod/container or manager/unit, or it is a UID. It can also be the
-	// name of a pod or unit if the name is unique, and the text for a unit on the page, such as job 4711.
+	// name of a pod or unit, if the name is unique. For a unit, it can also be the text on the page, such as job 4711.
 	Owner string
 	// Since is the length of the explained period. The period ends at the time until which the GPU's energy has been
 	// charged.

@@ -12,8 +12,8 @@ import (
 
 const maxOwners = 6
 
-// owner is a row in the table of owners and a segment in the bar above the table. The row describes
-// a container, or the energy that is charged to no container for one reason.
+// owner is a row in the table of owners and a segment in the bar above the table. The row describes a container, or a
+// reason for which energy is charged to no container.
 type owner struct {
 	Name, Container, How string
 	// Stray is set if the owner uses the GPU without an allocation.

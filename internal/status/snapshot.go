@@ -135,8 +135,8 @@ func newCharged(e gpu.ByMethod) Charged {
 	}
 }
 
-// containers returns the containers that hold a GPU now, and then the other containers that have an account of the
-// GPU's energy.
+// containers returns the containers that hold a GPU now, followed by other containers to which energy of the GPU was
+// charged.
 func containers(g *gpu.GPU) []Container {
 	out := make([]Container, 0, len(g.Holders))
 	at := make(map[gpu.AccountKey]int)

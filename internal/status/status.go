@@ -1,6 +1,6 @@
-// Package status summarises a node for people: its GPUs, their owners, their power and the energy
-// charged to each owner. The exporter serves this summary as the page / and as JSON on /status. The
-// command "gpuledger status" prints the summary on a terminal.
+// Package status summarises a node for people. The summary contains the node's GPUs, their owners, their power, and the
+// energy charged to each owner. The exporter serves this summary as the page / and as JSON on /status. The command
+// "gpuledger status" prints the summary on a terminal.
 package status
 
 import (
@@ -116,7 +116,7 @@ type GPU struct {
 	EnergyScope  gpu.EnergyScope  `json:"energy_scope"`
 }
 
-// RASErrors is the number of errors of one type in one block of a GPU.
+// RASErrors contains the number of errors with one type in one block of a GPU.
 type RASErrors struct {
 	Block string      `json:"block"`
 	Type  gpu.RASType `json:"type"`
