@@ -36,8 +36,8 @@ func archiveIn(t *testing.T, file string) (pod corev1.PodSpec, settings corev1.C
 	return pod, settings
 }
 
-// TestArchive checks that the archive's arguments use each key of its ConfigMap, and that they are valid with the
-// values in the ConfigMap.
+// TestArchive checks that the arguments of the archive's container use each key of the archive's ConfigMap. With the
+// values in the ConfigMap, the arguments must be valid.
 func TestArchive(t *testing.T) {
 	for _, file := range []string{"archive-deployment.yaml", "archive-cronjob.yaml", "example.yaml"} {
 		pod, settings := archiveIn(t, file)

@@ -11,7 +11,8 @@ import (
 )
 
 // literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). typ is the
-// value's CEL type: the path of fields from the object to the value, such as Object.spec.containers.
+// value's CEL type, such as Object.spec.containers. It contains the names of the fields that lead from the object to
+// the value.
 //
 // A string "${name}" becomes a reference to the policy's variable with this name. literal panics if CEL does not
 // support the value, so an invalid policy is never generated.

@@ -79,7 +79,8 @@ func baseOf(section, mode string) []string {
 	return args
 }
 
-// checkValue checks a setting: at least one other value must change the objects or be rejected.
+// checkValue sets a setting to other values than its default. At least one of these values must change the rendered
+// objects or must be rejected.
 func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 	t.Helper()
 	others := []string{another(t, v)}

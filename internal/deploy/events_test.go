@@ -97,8 +97,8 @@ func tokenFile(t *testing.T, name string, args []string) string {
 	return c.Events.TokenFile
 }
 
-// TestArchiveIngress checks the network policies: only the reconciler and Prometheus may reach an archive that receives
-// events.
+// TestArchiveIngress checks that the network policies allow only the reconciler and Prometheus to reach an archive that
+// receives events.
 func TestArchiveIngress(t *testing.T) {
 	documents := make(map[string][]string)
 	for _, component := range []string{"events", "isolation"} {
@@ -148,8 +148,8 @@ func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	return peer.String()
 }
 
-// TestSecretModes checks that the mounted Secrets of the archive and the reconciler are readable only for the owner
-// of the files and for a group to which the program's user belongs.
+// TestSecretModes checks the modes of the Secrets that the archive and the reconciler mount. Only the owner of the
+// files and a group of the program's user may be able to read the files.
 func TestSecretModes(t *testing.T) {
 	volumes := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -218,8 +218,8 @@ func decode(t *testing.T, text any) string {
 	return string(decoded)
 }
 
-// clusterWith serves the part of the Kubernetes API that helm's function lookup reads: a Secret with a token. It
-// returns the path of a kubeconfig for this API.
+// clusterWith serves a Secret with a token, because helm's function lookup reads this Secret from the Kubernetes API.
+// It returns the path of a kubeconfig for this API.
 func clusterWith(t *testing.T, token string) string {
 	t.Helper()
 	answers := map[string]any{

@@ -16,9 +16,9 @@ import (
 
 const kyvernoEnv = "GPULEDGER_E2E_KYVERNO"
 
-// TestKyverno checks the example with Kyverno's command-line program. To a pod of the device plugin, the example must
-// add the same container as the kustomize patch. It must not change a pod on another node, a pod of another user, or
-// any pod if the ConfigMap contains no image.
+// TestKyverno checks the example with Kyverno's command-line program. The example must add the same container as the
+// kustomize patch to a pod of the device plugin. It must not change pods on nodes that are not selected, or pods that a
+// user other than the DaemonSet controller created. If the ConfigMap contains no image, it must change no pod.
 func TestKyverno(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
 	check(t, err)

@@ -19,8 +19,8 @@ const ParametersNamespace = "gpuledger"
 // static manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in [sidecar.AMDContainers].
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
-// creators contains the users that create the pods of DaemonSets: the account of the DaemonSet controller, and the
-// account of the controller manager.
+// creators contains the users that create the pods of DaemonSets. Depending on the cluster, this is the account of the
+// DaemonSet controller or the account of the controller manager.
 var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 
 // Policy returns the policy that adds the container to the device plugin's pods.

@@ -159,8 +159,9 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	return config.ScrapeConfigs
 }
 
-// TestScrapeMachine checks the configuration in docs/machine.md for machines without Kubernetes. Only the discovery and
-// the naming of targets may differ from the configuration for a cluster, and both must set the same labels.
+// TestScrapeMachine checks the configuration in docs/machine.md for machines without Kubernetes. The configuration may
+// differ from the configuration for a cluster only in the discovery and the names of targets. Both configurations must
+// set the same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)

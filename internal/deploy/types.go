@@ -67,9 +67,9 @@ type (
 	}
 )
 
-// settingTypes contains the types of settings whose type cannot be derived from the default, such as an empty list. The
-// key is the last part of the setting's name or, if several settings end with this part, the whole name. The value is a
-// schema or a value of a Go type.
+// settingTypes contains the types of settings whose defaults do not show the type, because the default is, for example,
+// an empty list. The key is the last part of the setting's name or, if several settings end with this part, the whole
+// name. The value is a schema or a value of a Go type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},

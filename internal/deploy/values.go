@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Value describes a line of the chart's values.yaml: a setting with its default, or the start of a section.
+// A Value describes a line of the chart's values.yaml. The line contains a setting with its default value, or begins a
+// section of settings.
 type Value struct {
 	Path    []string // keys from the root
 	Comment string   // comment above the line

@@ -10,9 +10,9 @@ import (
 // Webhook returns the webhook that adds the container in clusters without MutatingAdmissionPolicy. The reconciler
 // serves it.
 //
-// Like the policy, the webhook does not keep a device plugin from starting: the API server waits at most two seconds
-// for it and ignores its failures. The kustomize components copy the namespace and the selection of pods from the
-// policy.
+// Like the policy, the webhook does not keep a device plugin from starting. The API server waits at most two seconds
+// for the webhook's response, and ignores failures of the webhook. The kustomize components copy the namespace and the
+// selection of pods from the policy.
 func Webhook() *admissionv1.MutatingWebhookConfiguration {
 	constraints := matchConstraints()
 	return &admissionv1.MutatingWebhookConfiguration{

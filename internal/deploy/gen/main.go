@@ -57,8 +57,8 @@ func write(folder string) error {
 	return nil
 }
 
-// rules writes the kustomize component for the rules in a folder, with one object for each file of rules. Before it
-// writes, it removes the files of earlier runs.
+// rules writes the kustomize component for the rules in a folder. The component contains one object for each file with
+// rules. Before it writes, it removes the files of earlier runs.
 func rules(component, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil {

@@ -21,8 +21,7 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether the pods belong to a program that is not a device plugin, but to which the exporter can
-// be added.
+// otherHost reports whether the pods belong to a program other than a device plugin to which the exporter can be added.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
@@ -49,8 +48,8 @@ type check struct {
 	fix       fixKind
 }
 
-// checks contains the policy's conditions by name. Tests compare the names with the names in the
-// policy, and the results with the decisions of a real API server about the same pods.
+// checks contains the policy's conditions by name. Tests compare the names with the names in the policy. They also
+// compare the results for pods with the decisions of a real API server about these pods.
 var checks = map[string]check{
 	// A pod does not show which user created it, so its owner is checked instead.
 	"created-by-the-daemonset-controller": {holds: ofDaemonSet, reason: "the DaemonSet controller did not create the pod"},

@@ -21,8 +21,8 @@ import (
 // constants, and may end with a backslash. The words contain no character that a shell interprets.
 var commandLine = regexp.MustCompile(`^ +(\$ )?([A-Za-z0-9._/=:-]+|"github\.com/gpuledger/gpuledger//manifests/overlays/[a-z-]+\?ref=v0\.1\.0"|'\{"data":\{"nodes":"\*"\}\}'|sidecar\.nodes='\*'| )+( \\)?$`)
 
-// FuzzRead checks the report about any objects: it must contain only printable characters, and its commands must
-// contain no character that a shell interprets.
+// FuzzRead checks the report about any objects. The report must contain only printable characters. The commands in the
+// report must contain no character that a shell interprets.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(f, err)

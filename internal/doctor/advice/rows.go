@@ -82,8 +82,7 @@ var sidecars = map[string]string{
 	"amd-sidecar":            "kube-system/amdgpu-device-plugin-daemonset",
 }
 
-// alternative maps each overlay that contains the policy to an overlay that contains the exporter's own
-// DaemonSet instead.
+// alternative maps each overlay with the policy to a similar overlay with the exporter's own DaemonSet.
 var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
 
 // Choices returns a row for each vendor that has GPUs or a device plugin in the cluster.
@@ -253,7 +252,8 @@ func (o *Choice) Values() (all []string) {
 	return all
 }
 
-// named reports whether the overlay can be used unchanged: it has no sidecar, or it names the cluster's device plugin.
+// named reports whether the overlay can be used without changes. This is the case if the overlay adds no sidecar, or if
+// it already names the cluster's device plugin.
 func (o *Choice) named() bool {
 	return !o.sidecar || o.plugin != nil && sidecars[o.Overlay] == o.plugin.set.Metadata.full()
 }

@@ -21,7 +21,7 @@ const nodeName = "metadata.name"
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.
 type refusal struct {
 	reason string
-	labels string // arguments of kubectl label; they are set if labels alone would make the DaemonSet select the Node
+	labels string // arguments of kubectl label; empty unless more labels suffice to make the DaemonSet select the Node
 }
 
 // refuses returns the reason why a DaemonSet's pod is not created on a Node, or an empty refusal.
