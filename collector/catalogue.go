@@ -188,8 +188,8 @@ const (
 	numMetrics
 )
 
-// Each list contains the labels that identify one series. The name of the list is the kind of object that has the
-// series: a GPU, a container or unit on a GPU, or a process in a container or unit.
+// Each list contains the names of the labels that identify one series. The name of the list contains the kind of object
+// to which the series belongs, such as a GPU.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}

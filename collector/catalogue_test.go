@@ -173,8 +173,8 @@ func TestStageLabel(t *testing.T) {
 	}
 }
 
-// TestCardinality counts the series that each additional GPU, container, process, MIG device, XID code, stage or other
-// object adds to a page. The numbers must equal the numbers in the docs.
+// TestCardinality counts the series that an additional object adds to a page. Examples of objects are GPUs, containers,
+// processes, MIG devices, XID codes and stages. The numbers must equal the numbers in the docs.
 func TestCardinality(t *testing.T) {
 	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)

@@ -44,9 +44,8 @@ func (o Options) hides(m metric.Metric) bool {
 // that returns the snapshot is also safe for concurrent use.
 //
 // A Collector can be used in two ways. As a [prometheus.Collector], it can be registered. As a
-// [prometheus.TransactionalGatherer], it is much faster: a registry creates, checks and sorts the
-// labels of every series in every scrape, but Gather does this only when the set of series has
-// changed.
+// [prometheus.TransactionalGatherer], it is much faster. A registry creates, checks and sorts the labels of every
+// series in every scrape. Gather does this only when the set of series has changed.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -107,8 +106,8 @@ func (c *Collector) write(p *page) (changed bool, err error) {
 	return p.end()
 }
 
-// Describe implements [prometheus.Collector]. It describes those metrics in the catalogue that
-// belong to the page and that the options do not hide.
+// Describe implements [prometheus.Collector]. It describes the metrics of the page, except the metrics that the options
+// hide.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for i, m := range catalogue {
 		if m.Page == c.on && !c.opts.hides(m) {

@@ -8,8 +8,8 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }
 
-// holders renders the owners that hold or use the GPU now. A container has one series per GPU or MIG instance, even
-// with two kinds of allocation, because joins in queries need exactly one series.
+// holders renders the owners that hold or use the GPU now. A container has one series per GPU or MIG instance, because
+// joins in queries need exactly one series. This also applies to a container with two kinds of allocation.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		switch h.Kind {

@@ -122,8 +122,9 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkFields scrapes the field page of eight GPUs. It measures GPUs with one holder and shared GPUs, each with
-// new values and with the values of the last scrape. The page has as many fields as the exporter's built-in file.
+// BenchmarkFields scrapes the field page of eight GPUs. It measures GPUs with one holder and shared GPUs. In some cases
+// all values are new, and in others they are equal to the values of the last scrape. The page has as many fields as the
+// exporter's built-in file.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

@@ -40,8 +40,8 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry checks that a collector without a registry gathers the same families as a registry with all
-// checks, in the same order and with the same fields.
+// TestGatherIsOfRegistry compares the families that a collector gathers with the families that a registry with all
+// checks gathers from it. The families, their order and their fields must be equal.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
-// TestPanic checks that a panic while a page is rendered neither blocks the next page nor adds series to it. An HTTP
+// TestPanic checks that the next page is rendered correctly after a panic during the rendering of a page. An HTTP
 // server recovers from such panics.
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
@@ -198,8 +198,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape makes less than one memory allocation per ten series if only values
-// have changed.
+// TestLabelsAreMadeOnce checks that a scrape makes few memory allocations if only values have changed: less than one
+// allocation per ten series.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {

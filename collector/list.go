@@ -10,8 +10,8 @@ type list[T any] struct {
 	next   int // position of the next item
 }
 
-// blockLen is the number of items in a block. A block of series of this length fills a size class
-// of Go's allocator.
+// blockLen is the number of items in a block. With this length, a block of series has the size of a size class of Go's
+// allocator, so no memory is wasted.
 const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }

@@ -95,8 +95,8 @@ func value(m *dto.Metric, label string) string {
 	return ""
 }
 
-// TestCollisions checks that, of two entries with the same labels, the page contains all series of the first entry and
-// none of the second.
+// TestCollisions checks snapshots that contain two entries with the same labels. The page must contain all series of
+// the first entry, and no series of the second entry.
 func TestCollisions(t *testing.T) {
 	families := byName(gather(t, hostile(), everything))
 	tests := []struct {

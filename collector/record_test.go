@@ -100,9 +100,10 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks created timestamps. The counters of a pod must have the time of the pod's first account, and
-// the counters of a board must have the time at which counting began. If a counter continues a series with another
-// serial number, it must have no created timestamp.
+// TestRecordBegan checks created timestamps. The created timestamp of a pod's counters must be the opening time of the
+// pod's first account. The created timestamp of a board's counters must be the time at which the exporter began to
+// count the board's energy. If a counter continues a series with another serial number, it must have no created
+// timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {

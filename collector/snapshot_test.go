@@ -151,8 +151,8 @@ func noDriver() *gpu.Snapshot {
 	}
 }
 
-// heldAccounts returns a node on which a pod ended a minute ago. Its GPU was just allocated to another pod, of which
-// one process has already ended.
+// heldAccounts returns a node on which a pod ended a minute ago. The GPU of this pod was just allocated to another pod.
+// One process of the other pod has already ended.
 func heldAccounts() *gpu.Snapshot {
 	ended := newAccount("team-a", "batch-1", "main")
 	ended.Energy = gpu.ByMethod{gpu.Exclusive: 500_000}

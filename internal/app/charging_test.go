@@ -151,8 +151,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestPartitions checks how the energy of an AMD GPU is divided if its partitions work evenly. The GPU is never idle,
-// so its idle power comes from an idle GPU on the same node.
+// TestPartitions checks how the energy of an AMD GPU is divided if all of its partitions have the same load. This GPU
+// is never idle, so the exporter uses the idle power of an idle GPU on the same node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(60)

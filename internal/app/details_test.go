@@ -80,8 +80,8 @@ func valuesOf(t *testing.T, lines string) map[string]float64 {
 	return values
 }
 
-// These lists contain the names of NVML's settings, indexed by number, and of its throttle reasons, indexed by bit
-// (nvml.h: nvmlEnableState_t, nvmlComputeMode_t, nvmlClocksEventReason*).
+// These lists contain names for the values of NVML's settings and for its throttle reasons (nvml.h: nvmlEnableState_t,
+// nvmlComputeMode_t, nvmlClocksEventReason*). The index is the value of the setting or the bit of the reason.
 var (
 	statedSwitches = []string{"disabled", "enabled"}
 	statedModes    = []string{"default", "exclusive_thread", "prohibited", "exclusive_process"}

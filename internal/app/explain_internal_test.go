@@ -70,7 +70,8 @@ func TestExplainPaths(t *testing.T) {
 	}
 }
 
-// TestExplainOneAtATime checks that, for many concurrent requests, the intervals are decoded for one request at a time.
+// TestExplainOneAtATime checks that many concurrent requests do not decode intervals at the same time. Only one request
+// at a time may do so.
 func TestExplainOneAtATime(t *testing.T) {
 	var running, most atomic.Int32
 	s := chargedNode(func() {

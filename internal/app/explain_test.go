@@ -12,8 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// explained checks that the kept intervals of every GPU add up to its accounts: by owner and method, by reason, and in
-// total. This holds only if the exporter still has all intervals and all accounts.
+// explained checks for every GPU that the stored intervals add up to the GPU's accounts. It compares the sums by owner
+// and method, by reason of unattributed energy, and in total. This holds only if the exporter still has all intervals
+// and all accounts.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {

@@ -55,9 +55,9 @@ var (
 )
 
 // TestDriverFaults checks the exporter while each driver call in turn fails or returns no values. While one GPU has a
-// fault, the other GPUs must be read, and the charges for each GPU must always add up to its energy. After the faults,
-// every GPU must be read again, and its recorded energy must be the energy that its counter counted. Calls that hang or
-// return late need real time, so the tests of such calls are in internal/source/nvml and cmd/gpuledger.
+// fault, the other GPUs must be read. The charges for each GPU must always add up to the energy of the GPU. After the
+// faults, every GPU must be read again, and its recorded energy must be the energy that its counter counted. Calls that
+// hang or return late need real time, so the tests of such calls are in internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -41,8 +41,8 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	return n
 }
 
-// TestLinkErrorsContinue checks that the number of errors of all links does not decrease if the counter of one link
-// restarts, even if the exporter restarts after that. If it decreased, the archive would count the errors of all links
+// TestLinkErrorsContinue checks that the total number of link errors does not decrease if the counter of one link
+// restarts from 0, even if the exporter also restarts. If it decreased, the archive would count the errors of all links
 // again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)

@@ -71,8 +71,8 @@ func (m *inspected) run(args ...string) (string, error) {
 	return strings.ReplaceAll(out.String(), m.dir, "DIR"), err
 }
 
-// TestUnitsCommand checks the list of managers, and that an explanation contains the rule that determines the owner
-// and, for every other rule, the reason why it does not apply.
+// TestUnitsCommand checks the list of managers and the explanation of an owner. The explanation must contain the rule
+// that determines the owner. For every other rule, it must contain the reason why the rule does not apply.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"

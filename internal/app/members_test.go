@@ -75,8 +75,8 @@ func (b *bench) driverStages() (out []string) {
 	return out
 }
 
-// TestTwoVendors checks a node with GPUs of two vendors. Each vendor must have its own stage, the GPUs of both vendors
-// must be counted, and the accounts of every GPU must add up to its energy.
+// TestTwoVendors checks a node with GPUs of two vendors. Each vendor must have its own stage, and the GPUs of both
+// vendors must be counted. The accounts of every GPU must add up to the energy of the GPU.
 func TestTwoVendors(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

@@ -12,8 +12,8 @@ import (
 
 // TestProfiledOwners compares a pod's tensor and memory activity with the simulated GPUs. GPUs 0 to 3 of dgx-h100
 // belong to one pod, with constant loads of 97, 97, 96 and 98 %. The driver reports a third of the load as tensor
-// activity and half of it as memory activity, both in whole percents. Samples are ten seconds apart. After a restart of
-// the exporter, the activity must continue.
+// activity and half of the load as memory activity, both in whole percents. Samples are ten seconds apart. After a
+// restart of the exporter, the activity must continue.
 func TestProfiledOwners(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -58,9 +58,9 @@ func TestProfiledOwners(t *testing.T) {
 }
 
 // TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. One instance has a
-// load of 70 % until 20 s. Then an instance with the same id and a load of 85 % replaces it. A third instance has
-// no load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in which its
-// multiprocessors are active, and its memory is active for half of that time.
+// load of 70 % until 20 s. Then an instance with the same id and a load of 85 % replaces it. A third instance has no
+// load. In the fake driver, the tensor cores of an instance are active for a quarter of the time in which the
+// instance's multiprocessors are active. The instance's memory is active for half of that time.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {

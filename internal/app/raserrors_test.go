@@ -43,9 +43,9 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks that the memory errors of an AMD GPU on /metrics/record neither decrease nor count twice
-// after a restart of the exporter, a reload of the driver, or both together. The main page contains the driver's own
-// counts, without deferred errors.
+// TestRASErrorsContinue checks the memory errors of an AMD GPU on /metrics/record after a restart of the exporter,
+// after a reload of the driver, and after both together. The number must not decrease, and no error may count twice.
+// The main page contains the driver's own counts, without deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(1)

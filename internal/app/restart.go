@@ -18,7 +18,8 @@ type Restart struct {
 
 func (r Restart) Error() string { return r.Cause.Error() }
 
-// firstReading is the maximum time for which clients that connected before a restart wait for the first reading.
+// firstReading limits the time for which clients wait for the first reading after a restart, if they connected before
+// the restart.
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced, it returns a [Restart]. If a

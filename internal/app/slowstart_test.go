@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestSlowStart restarts the exporter while the first call for one GPU takes longer than a tick waits. The GPU must not
-// count as lost, and must count as a GPU that the driver lists.
+// TestSlowStart restarts the exporter while the first driver call for one GPU is slow. The call takes longer than the
+// time for which a tick waits for calls. The GPU must not count as lost, and must count as a GPU that the driver lists.
 func TestSlowStart(t *testing.T) {
 	for scenario, call := range map[string]string{"timeslice": "nvmlDeviceGetHandleByIndex", "mi300x": "gpu_metrics"} {
 		t.Run(scenario, func(t *testing.T) {

@@ -32,8 +32,8 @@ type Units struct {
 	PodmanRun  string
 	Containerd string
 	Rootless   string
-	// Known contains the managers that are built into the program or defined by the files in Dirs.
-	// Nil stands for the built-in managers.
+	// Known contains the managers that are built into the program or defined by the files in Dirs. If Known is nil,
+	// only the built-in managers are known.
 	Known []unit.Manager
 }
 

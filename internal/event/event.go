@@ -26,8 +26,8 @@ const (
 const Snapshot = "snapshot"
 
 const (
-	// MaxLine limits a line, in bytes. It is larger than any pod: the API server stores at most 1.5 MiB per pod, in a
-	// more compact encoding.
+	// MaxLine limits a line, in bytes. It is larger than the JSON of any pod, because the API server stores at most 1.5
+	// MiB per pod, in a more compact encoding.
 	MaxLine = 4 << 20
 	// MaxID limits an id, in bytes, so that every database can index it.
 	MaxID = 255

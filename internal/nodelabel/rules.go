@@ -35,8 +35,8 @@ type Rules struct {
 	// Node's name. If it is empty, such Nodes get no label chassis. Kueue ignores a Node without the label of a
 	// topology level.
 	ChassisFallback string
-	// DMIChassis adds a label with the chassis serial from the machine's firmware. It has a separate key, because the
-	// firmware of a tray often reports another chassis serial than the GPUs.
+	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label has a separate key,
+	// because the firmware of a tray and the GPUs in the tray often report different chassis serials.
 	DMIChassis bool
 }
 
