@@ -210,7 +210,7 @@ func TestRequestTime(t *testing.T) {
 	n.link(trainer, id)
 	answer := error(nil)
 	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		n.pass(time.Second) // this call is slow
+		n.pass(time.Second) // simulates a slow call
 		return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{holder(trainer, "", gpuA)}}, answer
 	})
 	began := n.now().Boot
@@ -246,7 +246,7 @@ func TestBigAnswer(t *testing.T) {
 func TestNeverTwoCallsAtOnce(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		<-time.After(10 * time.Millisecond) // leave time for concurrent calls
+		<-time.After(10 * time.Millisecond) // gives concurrent calls time to start
 		return &podresources.ListPodResourcesResponse{}, nil
 	})
 	var polls sync.WaitGroup

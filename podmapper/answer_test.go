@@ -117,7 +117,7 @@ func TestBigNode(t *testing.T) {
 	described := make([][]byte, pods)
 	for i := range described {
 		c, _ := numbered(i)
-		described[i] = append(apiPod(c, "Running", nil), message(1, message(2, strings.Repeat("x", 20<<10)))...) // annotations and other fields
+		described[i] = append(apiPod(c, "Running", nil), message(1, message(2, strings.Repeat("x", 20<<10)))...) // simulates the size of annotations and other fields
 	}
 	n.servePods(described...)
 	for i := range pods {

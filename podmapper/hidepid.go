@@ -20,7 +20,7 @@ import (
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // the root is not a mounted tree
+		if errors.Is(err, fs.ErrNotExist) { // without mountinfo, the tree is not a mounted procfs
 			return nil
 		}
 		return fmt.Errorf("read own mounts: %w", err)

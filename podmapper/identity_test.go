@@ -106,7 +106,7 @@ func TestOtherDevices(t *testing.T) {
 			n.link(trainer, id)
 			n.answer(tt.before...)
 			n.poll()
-			n.answer() // an empty list, as from a kubelet that has just started
+			n.answer() // the kubelet returns an empty list, as shortly after its start
 			n.poll()
 			n.answer(tt.after...)
 			n.poll()
@@ -131,7 +131,7 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
 	n.link(reborn, otherID)
-	n.start(5, 1, "sshd", "/system.slice/sshd.service") // a process outside pods
+	n.start(5, 1, "sshd", "/system.slice/sshd.service") // this process is outside all pods
 	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
 	n.answer(holder(trainer, "", gpuA), holder(reborn, "", gpuB))
 	for range 2 {

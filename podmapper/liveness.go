@@ -37,7 +37,7 @@ type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
 	first  time.Duration // boot-clock time at which the process was first seen
-	final  bool          // set if the cgroup of the process will not change
+	final  bool          // set when the cgroup of the process counts as final
 }
 
 // scan reads all processes and returns the live pods. If a process cannot be read, scan continues and returns the first

@@ -253,7 +253,7 @@ func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error)
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // an error because the context ended is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -304,7 +304,7 @@ func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	err = errors.Join(m.sight.Check(), err)
-	if ctx.Err() != nil { // the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // an error because the context ended is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)

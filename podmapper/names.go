@@ -42,7 +42,7 @@ type names struct {
 
 	// mu is never held while the disk is read.
 	mu    sync.Mutex
-	links map[string]*link // links by their key
+	links map[string]*link // log links by the result of their method key
 	logs  podLogs
 	// single and singleByName contain the container of each pod that has only one container. single comes from the Pods
 	// API and contains pod UIDs as keys. singleByName comes from the pod-resources API and contains pod names as keys.
@@ -124,7 +124,7 @@ func (n *names) refresh(ctx context.Context) error {
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	err, ok := runInTurn(due, n.disk, n.load)
-	if ctx.Err() != nil { // the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // an error because the context ended is not a failure of the stage
 		return ctx.Err()
 	}
 	if !ok {

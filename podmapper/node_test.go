@@ -154,7 +154,7 @@ func cgroupPath(c gpu.Owner, id string) string {
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
-	calls  chan struct{} // receives one value per call if there is room in the channel
+	calls  chan struct{} // receives a value for each call, unless the channel is full
 	busy   atomic.Int32
 	most   atomic.Int32 // maximum number of concurrent calls
 

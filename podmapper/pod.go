@@ -25,7 +25,7 @@ type pod struct {
 	// extended contains the extended resources that the pod's claim for extended resources represents.
 	extended []extendedResource
 	claim    string           // name of the pod's claim for extended resources
-	groups   []string         // names of the groups of pods with which the pod shares GPUs
+	groups   []string         // names of the groups in which the pod shares GPUs with other pods
 	vgpus    []gpu.DeviceName // GPUs that HAMi's scheduler chose
 }
 

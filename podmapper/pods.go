@@ -141,7 +141,7 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // the end of the context is not a failure of the stage
+	if ctx.Err() != nil { // an error because the context ended is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)

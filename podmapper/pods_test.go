@@ -392,7 +392,7 @@ func TestRunPollsForAnUnknownContainer(t *testing.T) {
 	api.now(apiPod(trainer, "Running", map[string]string{"trainer": id}, "sidecar"))
 	wantOwner(t, n.process(10).Owner, pending)
 	k.wait(t)
-	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // Refresh waits for a poll that is in progress
+	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // Refresh waits until a poll in progress has ended
 		t.Error(err)
 	}
 	wantOwner(t, n.Owner(p), trainer)

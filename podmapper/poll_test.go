@@ -58,7 +58,7 @@ func TestOneProcessIsEnough(t *testing.T) {
 	}
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	n.exit(22)
-	n.start(30, 200, "python3", cgroupPath(trainer, id)) // a process that started later
+	n.start(30, 200, "python3", cgroupPath(trainer, id)) // this process started later than the others
 	n.wantHeld(exclusive(gpuA, trainer, false))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
@@ -79,7 +79,7 @@ func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n.exit(10)
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	k.wait(t)
-	n.poll() // poll waits for a poll that is in progress
+	n.poll() // the call waits until a poll in progress has ended
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
@@ -95,7 +95,7 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.start(11, 6, "python3", cgroupPath(trainer, id))
 	n.wantHeld(exclusive(gpuA, trainer, false))
 	k.wait(t)
-	n.poll() // poll waits for a poll that is in progress
+	n.poll() // the call waits until a poll in progress has ended
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 

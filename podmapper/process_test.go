@@ -113,7 +113,7 @@ func TestMainThreadExited(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		threads []thread // threads after the main thread
+		threads []thread // other threads than the main thread
 		want    gpu.Owner
 	}{
 		{"a thread runs", []thread{{0, inPod}}, trainer},
@@ -260,7 +260,7 @@ func TestExitsDuringScan(t *testing.T) {
 	check(t, syscall.Mkfifo(n.path("proc/10/cgroup"), 0o644))
 	scanned := make(chan error, 1)
 	go func() { scanned <- n.Refresh(t.Context()) }()
-	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // returns when the scan opens the file
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // the call returns when the scan opens the file
 	check(t, err)
 	n.write("proc/10/stat", statLine(10, 5, "python3", 4))
 	_, err = io.WriteString(pipe, "4:memory:/\n")

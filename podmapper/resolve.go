@@ -16,7 +16,7 @@ const podAfter = 5 * time.Second
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
-	owner  gpu.Owner     // last resolved owner
+	owner  gpu.Owner     // last known owner
 	first  time.Duration // boot-clock time at which the process was first seen
 }
 

@@ -67,7 +67,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trainer)
 	k.wait(t)
-	n.poll() // poll waits for a poll that is in progress
+	n.poll() // the call waits until a poll in progress has ended
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
@@ -103,7 +103,7 @@ func TestPolled(t *testing.T) {
 	n.waitPolled()
 	n.wantStage(stage.PodResources, false)
 	n.wantStage(stage.Processes, true)
-	n.pollFails("list pod resources") // a second failure
+	n.pollFails("list pod resources") // the poll fails a second time
 }
 
 // TestRunPollsAtOnce checks that Run polls when it starts, even after a separate Refresh.
@@ -128,7 +128,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Refresh(ctx) }()
-	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // opening the pipe returns when the scan reads it
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // the call returns when the scan opens the pipe
 	check(t, err)
 	cancel()
 	check(t, pipe.Close())
@@ -153,7 +153,7 @@ func TestConcurrentUse(t *testing.T) {
 	n.run()
 	var samplers sync.WaitGroup
 	for range 3 {
-		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // the chain is used by one sampler only
+		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // only one goroutine uses the chain, like the sampler
 		samplers.Go(func() {
 			for range 200 {
 				for _, pid := range []uint32{10, 11, 12} {

@@ -95,7 +95,7 @@ func executions(t *testing.T, binary, test string, flags ...string) map[string]i
 		// A line of a coverage profile has the format FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			continue // the first line contains the mode
+			continue // the first line contains the mode of the coverage and no counts
 		}
 		if ran[fields[0]], err = strconv.Atoi(fields[2]); err != nil {
 			t.Fatal(err)

@@ -112,7 +112,7 @@ func TestTermFails(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			err := e.Run(ctx, fake.NewClientset(), func(context.Context) error {
-				stop() // the term ends with an error, like a failed cleanup
+				stop() // end the term with an error, as after a failed cleanup
 				return want
 			})
 			if !errors.Is(err, want) {

@@ -93,7 +93,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// webhook returns the webhook's server, which has the same limits as the main server.
+// webhook returns the server for the webhook. It has the same limits as the main server.
 func (p *program) webhook(beside *serve.Server) *serve.Server {
 	webhook := beside.Beside(p.cfg.Webhook.Address, serve.TLS{Certificate: p.injector.Certificate().Get, Rejected: p.injector.Rejected})
 	webhook.Receive(sidecar.Path)

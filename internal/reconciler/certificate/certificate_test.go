@@ -88,7 +88,7 @@ func TestBrokenSecrets(t *testing.T) {
 		name   string
 		change func(map[string][]byte)
 		host   string
-		want   string // "kept" if nothing is replaced, "server" if the server's certificate is replaced; or a part of the error
+		want   string // "kept" if no certificate is replaced, "server" if only the server certificate is replaced, or a part of the error
 	}{
 		{"complete", func(map[string][]byte) {}, host, "kept"},
 		{"another key", func(d map[string][]byte) { d["another"] = []byte("x") }, host, "kept"},

@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 		name string
 		text string
 		want []expected.Board
-		errs []string // errors about lines, or the error that rejects the list
+		errs []string // expected errors about lines, or the expected error about the whole list
 	}{
 		{"nothing", "", nil, []string{"the list is empty"}},
 		{"no boards", "node,serial\n", nil, nil},

@@ -70,7 +70,7 @@ func (o *Options) Namespaces() []string {
 	return slices.Sorted(maps.Keys(namespaces))
 }
 
-// DaemonSet names a DaemonSet.
+// DaemonSet is the namespace and the name of a DaemonSet.
 type DaemonSet struct{ Namespace, Name string }
 
 // daemonSets is a flag that lists DaemonSets as namespace/name.

@@ -24,13 +24,14 @@ const conditionType = "GPULedgerHealthy"
 const (
 	// healthEvery is the interval at which the health of an exporter is read, unless --resync is shorter.
 	healthEvery = time.Minute
-	// healthAge is the age at which the health of a Node becomes unknown.
+	// healthAge is the age of the last health page at which the health of a Node becomes unknown.
 	healthAge = 5 * time.Minute
 	// maxMessage limits the message of a condition, in bytes.
 	maxMessage = 1024
 )
 
-// condition contains the parts of a Node's condition that are compared. If they are unchanged, nothing is written.
+// condition contains the parts of a Node's condition that are compared with the desired condition. If they are equal,
+// the condition is not written.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string
@@ -63,7 +64,7 @@ func newCondition(p *health.Page) condition {
 		c.status, c.reason = corev1.ConditionFalse, "Reset"
 	case health.Return:
 		c.status, c.reason = corev1.ConditionFalse, "Return"
-	default: // advice that only a newer exporter gives
+	default: // unknown advice from a newer exporter
 		c.status, c.reason = corev1.ConditionFalse, "Unknown"
 	}
 	var parts []string

@@ -88,7 +88,7 @@ func TestCondition(t *testing.T) {
 		w.mu.Lock()
 		w.hangs["a"] = true
 		w.mu.Unlock()
-		want(corev1.ConditionTrue, "OK", "") // the condition is kept for a while
+		want(corev1.ConditionTrue, "OK", "") // the condition remains for healthAge
 		w.wait(6 * time.Minute)
 		want(corev1.ConditionUnknown, "NotRead", "five minutes")
 		if c := w.condition("without-gpus"); c != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // The pod of an exporter does not prove that its Node has a GPU, because a user of the exporters' namespace can create
-// such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
-// administrators.
+// such a pod on any Node. Therefore a Node is labelled only if there is other evidence of a GPU, which the kubelet,
+// drivers, feature discovery or administrators have written.
 
 // gpuVendors contains the prefixes of extended resources for GPUs, including renamed and shared resources and MIG
 // instances. While a device plugin is down, its resources stay in the Node with the quantity 0.

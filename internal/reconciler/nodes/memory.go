@@ -85,7 +85,7 @@ func (m *memory) missed(n *node, now time.Time) {
 	r.failed++
 }
 
-// write records a write. It returns true if the written state differs from the state in the last write.
+// write records a write of a Node. It returns true if the written state differs from the state in the last write.
 func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

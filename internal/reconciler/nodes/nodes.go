@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients and informers for Nodes and pods. The informers hold pods in the form that [Nodes.Keep]
-// returns. The caller runs the informers.
+// Cluster contains the clients and informers for Nodes and pods. The informers for pods store the objects that
+// [Nodes.Keep] returns. The caller runs the informers.
 type Cluster struct {
 	// Watches makes lists and watches, and Kube makes all other requests.
 	Watches, Kube kubernetes.Interface

@@ -32,8 +32,8 @@ type Options struct {
 	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, they remain as long
 	// as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate limit the requests to exporters. Writes limits the writes of Nodes. Rate and Writes are per
-	// second.
+	// Concurrency and Rate limit the requests to exporters. Writes limits the writes of Nodes. Rate and Writes are
+	// numbers per second.
 	Concurrency int
 	Rate        float64
 	Writes      float64

@@ -24,7 +24,7 @@ func TestHangingExporters(t *testing.T) {
 				w := newWorld(t)
 				trm, add := w.reading()
 				for i := range tt.fleet {
-					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters come last
+					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the last exporters are healthy
 				}
 				swept := trm.fleet.sweep()
 				var reading sync.WaitGroup

@@ -73,8 +73,8 @@ const (
 	writeAgain, writeAgainMax = time.Second, 5 * time.Minute
 )
 
-// writers is the number of concurrent writes. The API server responds within milliseconds, so the rate limit determines
-// the speed.
+// writers is the number of concurrent writes. A few writes at a time suffice for the permitted rate of writes, because
+// the API server responds within milliseconds.
 const writers = 4
 
 func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
@@ -192,7 +192,7 @@ func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 	queue.Done(item)
 }
 
-// node returns nil if the Node does not exist.
+// node returns a Node by its name, or nil if the Node does not exist.
 func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {

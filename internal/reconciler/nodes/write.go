@@ -43,7 +43,8 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	return t.write(ctx, n, kind, want)
 }
 
-// write writes a Node, unless the same write is in flight or must be delayed. It returns false if the write failed.
+// write writes the desired state of a Node. It writes nothing if the update event of an equal write has not arrived
+// yet, or if the write must be delayed. It returns false if the write failed.
 func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
@@ -218,7 +219,7 @@ func reasonOf(err error) string {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "forbidden"
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err):
-		return "conflict" // in most cases, another Node has this name now
+		return "conflict" // usually the Node was replaced by another Node with the same name
 	case apierrors.IsTooManyRequests(err):
 		return "throttled"
 	default:

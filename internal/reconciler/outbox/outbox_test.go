@@ -29,7 +29,7 @@ type archive struct {
 	conns chan net.Conn
 
 	mu       sync.Mutex
-	respond  http.HandlerFunc // response; nil for status 200
+	respond  http.HandlerFunc // handler for requests; nil for a response with status 200
 	down     bool             // whether connections are refused
 	ask      bool             // whether the next response requests the current state
 	requests int

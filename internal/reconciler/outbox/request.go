@@ -78,7 +78,7 @@ func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
 	default:
 		o.counts.failures.Inc()
 		if o.client != nil {
-			o.client.CloseIdleConnections() // so that the next connection may reach another replica
+			o.client.CloseIdleConnections() // allows the next connection to reach another replica
 		}
 	}
 	switch failed := err != nil; {
@@ -149,7 +149,7 @@ func (o *Outbox) authorize(req *http.Request) error {
 
 func compress(lines [][]byte) []byte {
 	var body bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&body, gzip.BestSpeed) // the level is valid
+	z, _ := gzip.NewWriterLevel(&body, gzip.BestSpeed) // the error is always nil, because the compression level is valid
 	for _, line := range lines {
 		_, _ = z.Write(line) // a write to memory cannot fail
 	}

@@ -46,7 +46,7 @@ func TestToken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
-	send(o, strings.Repeat("1", 1<<20)) // a full batch
+	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
 	await(t, failed, "a failure without the files")
 	write(t, opts.TokenFile, "secret\n")
 	write(t, opts.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
@@ -77,7 +77,7 @@ func TestClientCertificate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
-	send(o, strings.Repeat("1", 1<<20)) // a full batch
+	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
 	if names := await(t, got, "the event"); len(names) != 1 || names[0] != "reconciler" {
 		t.Errorf("the certificate has the names %q", names)
 	}
@@ -115,7 +115,7 @@ func TestOpenToken(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- o.Run(ctx) }()
-		send(o, strings.Repeat("1", 1<<20)) // a full batch
+		send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
 		if line := await(t, logged, "a failure"); !strings.Contains(line, tt.want) || !strings.Contains(line, file) || strings.Contains(line, "hunter2") {
 			t.Errorf("mode %o: %s", tt.mode, line)
 		}

@@ -27,7 +27,7 @@ const (
 	NoGPU           State = "no_gpu" // only the exporter shows that the Node has a GPU
 )
 
-// States lists every state.
+// States lists all states.
 var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}
 
 // Refused reports whether the inventory is rejected.
@@ -57,7 +57,7 @@ type Validator struct {
 type node struct {
 	state   State // never DuplicateUUID or DuplicateSerial, which depend on other Nodes
 	detail  string
-	first   reading // labels that wait for a second, equal reading
+	first   reading // first reading of labels, which an equal second reading must confirm
 	settled *nodelabel.Desired
 	boards  []identity
 	// reported is the time of the last report. identified is the time of the last report that contained identities of
@@ -74,7 +74,7 @@ type observation struct {
 }
 
 type reading struct {
-	at      time.Time // time on the exporter's clock
+	at      time.Time // time of the reading on the exporter's clock
 	desired nodelabel.Desired
 }
 

@@ -85,7 +85,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
 	c.expect("a", c.page("2"), validator.Unconfirmed)
-	c.wants("a", "1") // labels are still repaired
+	c.wants("a", "1") // the labels are still known, so they can be repaired
 	c.expect("a", c.page("1"), validator.Settled)
 	c.expect("a", c.page("2"), validator.Unconfirmed)
 	c.expect("a", c.page("2"), validator.Settled)
@@ -99,7 +99,7 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", c.page("1"), validator.Settled)
-	c.expect("a", p, validator.Settled) // settled labels require no second reading
+	c.expect("a", p, validator.Settled) // confirmed labels require no second reading
 }
 
 // TestDriverDown checks that labels do not change while a driver is down, and that a reading from before the outage
@@ -148,7 +148,7 @@ func TestRefused(t *testing.T) {
 			c.settles("a", "9")
 			c.expect("a", tt.page, tt.want)
 			if tt.want.Refused() {
-				c.wants("a") // labels are not repaired either, until a page is accepted again
+				c.wants("a") // the labels are unknown until a page is accepted again
 			}
 			c.expect("a", c.page("9"), validator.Settled)
 			c.wants("a", "9")

@@ -33,8 +33,8 @@ func TestServed(t *testing.T) {
 	away := errors.New("the server is currently unable to handle the request")
 	tests := []struct {
 		name   string
-		looks  []*metav1.APIResourceList // resources that are served at each check; nil if the group is missing
-		fails  int                       // number of failed checks before these checks
+		looks  []*metav1.APIResourceList // served resources at each check; nil if the API group is missing
+		fails  int                       // number of checks that fail before the checks in looks
 		took   time.Duration
 		logged int
 	}{

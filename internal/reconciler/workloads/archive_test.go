@@ -179,7 +179,7 @@ func TestWorkloadEnd(t *testing.T) {
 		for i := range pods {
 			w.create("pods", gpuPod("p"+strconv.Itoa(i), "1", owners[0]))
 		}
-		time.Sleep(31 * time.Second) // after a sweep, which repeats every 30 seconds
+		time.Sleep(31 * time.Second) // sweep runs every 30 seconds
 		last := time.Time{}
 		for i := range pods {
 			time.Sleep(2 * time.Second)

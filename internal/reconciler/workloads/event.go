@@ -26,7 +26,7 @@ func eventNames() []string {
 // version of the pod, so the id includes the pod's resource version only if nothing else distinguishes the events.
 type change struct {
 	name    string
-	which   []string // distinguishes the events of the pod that have the same name
+	which   []string // part of the id that distinguishes events of a pod with the same name
 	at      time.Time
 	details details
 	// unsure is set if an earlier leader may have sent the same event with another time. The event is then logged but

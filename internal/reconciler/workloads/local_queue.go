@@ -57,7 +57,7 @@ func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queues.of[of] == cluster {
-		return // unchanged; Kueue updates the status of a LocalQueue with each workload
+		return // the ClusterQueue is unchanged; Kueue often updates the status of a LocalQueue
 	}
 	b.queues.of[of] = cluster
 	b.queues.stale[of.namespace] = true

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// pod is the part of a pod that is kept in memory. It replaces the pod in the informer's store and is immutable.
+// pod contains the parts of a pod that are kept in memory. It replaces the pod in the informer's store and is
+// immutable.
 type pod struct {
 	namespace, name string
 	uid             types.UID
@@ -28,7 +29,7 @@ type pod struct {
 	claims      []string // names of the pod's resource claims, without duplicates
 	labels      []string // values in the order of the allow-list
 	annotations []string
-	queue       queue // labels in the pod's own metadata
+	queue       queue // queue in the pod's own labels and annotations
 	// finished is the time when the last container ended, or zero if a container may still run.
 	finished time.Time
 
@@ -71,7 +72,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		p.status = w.keepStatus(from)
 	}
 	if w.opts.Snapshots != snapshotsNone && (w.listed.Load() || time.Since(p.changed()) < recently) {
-		p.full = from // from a list, only recently changed pods are kept in full, because all pods would take too much memory
+		p.full = from // all pods of a list would take too much memory, so only recently changed pods are stored completely
 	}
 	return p, true
 }
@@ -100,7 +101,7 @@ func finished(p *corev1.Pod) time.Time {
 		}
 	}
 	if last.IsZero() {
-		return time.Unix(0, 0) // the pod finished at an unknown time, long ago
+		return time.Unix(0, 0) // the time is unknown, so the pod counts as finished long ago
 	}
 	return last
 }
@@ -155,7 +156,7 @@ func specHash(p *corev1.Pod) uint64 {
 	spec.NodeName = ""
 	encoded, err := spec.Marshal()
 	if err != nil {
-		return 0 // cannot happen; the pod would have no events for changed specs
+		return 0 // never happens; the only effect would be that the pod has no events for a changed spec
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(encoded)

@@ -134,7 +134,7 @@ func TestClusterQueue(t *testing.T) {
 		name      string
 		version   string // served version of LocalQueue; empty if Kueue is not installed
 		forbidden bool
-		queues    []string // namespace and ClusterQueue
+		queues    []string // namespace and ClusterQueue of each pod
 		label     string
 		want      string
 	}{

@@ -132,7 +132,7 @@ func TestStops(t *testing.T) {
 		owners     []*metav1.PartialObjectMetadata
 		forbid     string
 		kind, root string
-		want       string // kind and reason of the stop
+		want       string // expected kind of the last owner, and the reason
 	}{
 		{"forbidden at the first level", deployment[0], deployment, "replicasets", "ReplicaSet", "level0", "ReplicaSet forbidden"},
 		{"forbidden at a higher level", deployment[0], deployment, "deployments", "Deployment", "level1", "Deployment forbidden"},

@@ -19,7 +19,7 @@ type sample string
 
 // renderer creates the samples. It is used only while the book is locked.
 type renderer struct {
-	// labels and annotations contain the label names for the allow-lists.
+	// labels and annotations contain the label names for the keys in the allow-lists.
 	labels, annotations []string
 
 	pairs metric.Pairs

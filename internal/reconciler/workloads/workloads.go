@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients and the informer for workloads. The informer holds pods in the form that
+// Cluster contains the clients and the informer for workloads. The informer for pods stores the objects that
 // [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
 	// Watches makes lists and watches, and Kube makes all other requests.
@@ -100,7 +100,7 @@ func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLi
 		if shutdown {
 			return nil
 		}
-		var l *ownerChain // nil if it is no longer needed
+		var l *ownerChain // nil if the owner chain is no longer needed
 		if b.wants(of) {
 			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putChain(of, l) {
 				l = nil
