@@ -19,8 +19,8 @@ type DCGMField struct {
 	Help string
 	// Default is set if the field is enabled in default-counters.csv.
 	Default bool
-	// NVML is the source of the value in NVML. If the field needs a host engine or dcgm-exporter itself, NVML
-	// is empty, and Why contains the reason.
+	// NVML describes the source of the value in NVML, such as a function or a field. If the field needs a host engine
+	// or dcgm-exporter itself, NVML is empty, and Why contains the reason.
 	NVML, Why string
 	// Flag is the exporter's flag that enables this field. It is empty if the exporter reads the field by default.
 	Flag string

@@ -23,10 +23,10 @@ const (
 	HostnameLower = "hostname"
 )
 
-// Fields renders the field page. The page contains selected DCGM fields, which are read through a host
-// engine or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM
-// defines them and the user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is
-// safe for concurrent use if the function that returns the snapshot is also safe for concurrent use.
+// Fields renders the page at [FieldsPath]. The page contains selected DCGM fields, which are read through a host engine
+// or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM defines them and the
+// user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is safe for concurrent use if the
+// function that returns the snapshot is also safe for concurrent use.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string

@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 		})
 	}
 	s.Fields.Rows = append(s.Fields.Rows, gpu.FieldRow{UUID: "GPU-of-nobody", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil}})
-	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // the driver lists this GPU twice
+	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // simulates a driver that lists this GPU twice
 	checkGolden(t, "fields", gatherFields(t, s, collector.Hostname))
 
 	checkGolden(t, "fields_hostname", gatherFields(t, s, collector.HostnameLower))

@@ -167,7 +167,7 @@ func TestConcurrentScrapes(t *testing.T) {
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
-	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // a LiveProcess without a gpu.Process, which never occurs
+	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // causes a panic; a real snapshot contains no LiveProcess without a gpu.Process
 	for name, next := range map[string]*gpu.Snapshot{"before": good, "mended": mended} {
 		t.Run(name, func(t *testing.T) {
 			want := direct(t, collector.New(func() *gpu.Snapshot { return next }, everything), stringsOf)

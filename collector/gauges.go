@@ -2,8 +2,8 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// gauges renders the gauges of the last reading. A gauge without a value is absent. While
-// the GPU does not respond, all gauges are absent.
+// gauges renders the values in the last reading, such as power and temperature. A gauge without a value is absent.
+// While the GPU does not respond, all gauges are absent.
 func (p *page) gauges(g *gpu.GPU, uuid *labelSet) {
 	r := g.Reading
 	if !p.opts.Gauges || !g.Present || r == nil {

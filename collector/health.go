@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders the health of a GPU. After the GPU was lost, the values from readings are absent, and all
-// other series remain. If the driver does not report XID errors, the series of XID errors are absent,
-// because 0 would look like a healthy GPU.
+// health renders the errors, the activity and other health values of a GPU. After the GPU was lost, the values from
+// readings are absent, and all other series remain. If the driver does not report XID errors, the series of XID errors
+// are absent, because 0 would look like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.ReportsEvents || g.Events.Count > 0 {
 		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
@@ -72,7 +72,7 @@ func (p *page) values(values []gpu.HealthValue, uuid *labelSet) {
 	}
 }
 
-// The counters of activities restart when the exporter restarts.
+// The counters of activity restart from 0 when the exporter restarts.
 func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) {
 	if profile == nil || !p.opts.Profiling {
 		return

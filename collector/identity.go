@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identity renders the identity of a GPU. The series remain after the GPU was lost, because the
-// operator needs the serial number to find the GPU.
+// identity renders the series that identify a GPU, such as its serial number and PCI address. The series remain after
+// the GPU was lost, because the operator needs the serial number to find the GPU.
 func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	p.info(gpuInfo, p.with(uuid,
 		"gpu", strconv.Itoa(g.Index),

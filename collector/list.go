@@ -6,7 +6,7 @@ import "slices"
 // do not move, so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
-	len    int // number of items; items at the position next and later are from the previous pass
+	len    int // number of items, including items from the previous pass at the position next and later
 	next   int // position of the next item
 }
 

@@ -101,8 +101,8 @@ func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter. If the time since is known, counter also writes it as the created timestamp. With this
-// timestamp, Prometheus can also count the increase that happened before the first scrape.
+// counter adds a counter to the page. If the time since is known, counter also writes it as the created timestamp. With
+// this timestamp, Prometheus can also count the increase that happened before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v

@@ -105,8 +105,8 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	return s
 }
 
-// slurmNode returns a Slurm node. Two jobs run on the first GPU, and one of them has two processes. On the other GPU, a
-// job runs inside a container of a pod.
+// slurmNode returns a node on which Slurm runs jobs. Two jobs run on the first GPU, and one of them has two processes.
+// On the other GPU, a job runs inside a container of a pod.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
 	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// read is called before the snapshot's intervals are read.
+// chargedNode returns a snapshot with charges. The function read is called before the intervals in the snapshot are
+// read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}

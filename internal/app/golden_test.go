@@ -110,7 +110,7 @@ func (b *bench) stop() {
 	}
 }
 
-// run runs a tick every second, and polls the kubelet every ten seconds.
+// run simulates a number of seconds. It runs a tick every second, and polls the kubelet every ten seconds.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
 	for range seconds {

@@ -27,7 +27,7 @@ func TestIdlePowers(t *testing.T) {
 		name      string
 		scenario  simnode.Scenario
 		a         float64 // share of the energy charged to pod a
-		estimated float64 // share of the energy in intervals that contain both idle time and work
+		estimated float64 // share of the energy that the page must report as estimated
 	}{
 		{"one pod works evenly and one in bursts, with equal work", sameWork, 0.5, 0.93},
 		{"one pod works a hundredth of every second, one is idle", light, 0.52, 0.80},
@@ -57,7 +57,7 @@ func TestIdlePowers(t *testing.T) {
 				}
 				estimated := load.estimated
 				if tt.source == "measured" {
-					estimated = 0 // only the first seconds are estimated
+					estimated = 0 // only the energy of the first seconds is estimated
 				}
 				all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
 				check := func(what, metric string, labels map[string]string, want, near float64) {

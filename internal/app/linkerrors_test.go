@@ -50,12 +50,12 @@ func TestLinkErrorsContinue(t *testing.T) {
 	uuid := b.gpus()[0].UUID
 	for i, tt := range []struct {
 		errors  [2]int
-		restart bool // restart of the exporter
+		restart bool // whether the exporter restarts before the reading
 		want    float64
 	}{
 		{errors: [2]int{100, 1000}, want: 1100},
 		{errors: [2]int{105, 1000}, want: 1105},
-		{errors: [2]int{2, 1000}, want: 1107}, // link 0 restarted
+		{errors: [2]int{2, 1000}, want: 1107}, // the counter of link 0 restarted from 0
 		{errors: [2]int{2, 1000}, restart: true, want: 1107},
 		{errors: [2]int{2, 1003}, want: 1110},
 		{errors: [2]int{0, 4}, restart: true, want: 1114}, // the driver was reloaded before the restart

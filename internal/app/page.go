@@ -45,7 +45,7 @@ func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType stri
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Security-Policy", status.SecurityPolicy)
-	w.Header().Set("Cache-Control", "no-store") // the content describes this moment
+	w.Header().Set("Cache-Control", "no-store") // the page must not be cached, because it describes the current state
 	w.WriteHeader(code)
 	_, _ = w.Write(body.Bytes()) // an error means that the client disconnected
 }

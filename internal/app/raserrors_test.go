@@ -59,7 +59,7 @@ func TestRASErrorsContinue(t *testing.T) {
 		{ce: 107, ue: 1, de: 3, want: [2]float64{107, 4}},
 		{ce: 107, ue: 1, de: 3, restart: true, want: [2]float64{107, 4}},
 		{ce: 110, ue: 1, de: 3, restart: true, want: [2]float64{110, 4}},
-		{ce: 0, ue: 0, de: 0, want: [2]float64{110, 4}}, // a reload
+		{ce: 0, ue: 0, de: 0, want: [2]float64{110, 4}}, // the driver was reloaded
 		{ce: 5, ue: 0, de: 1, want: [2]float64{115, 5}},
 		{ce: 5, ue: 0, de: 1, restart: true, want: [2]float64{115, 5}},
 		{ce: 2, ue: 1, de: 0, restart: true, want: [2]float64{117, 6}}, // the driver was reloaded before the restart

@@ -66,7 +66,8 @@ type release struct {
 	Error string `json:"error,omitempty"`
 }
 
-// check also rejects names that are too long or contain characters that must be quoted.
+// check returns an error if the release is invalid. It also rejects names that are too long or contain characters that
+// must be quoted.
 func (r *release) check() error {
 	for _, text := range []string{r.GPU, r.By} {
 		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {

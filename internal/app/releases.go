@@ -54,7 +54,7 @@ func (r *releases) look(ctx context.Context) {
 func (r *releases) apply() {
 	dir, err := state.Share(r.path)
 	if err != nil {
-		return // the stage state reports the reason
+		return // the stage with the name state reports the reason
 	}
 	defer dir.Close()
 	began := r.now()
@@ -93,7 +93,7 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 
 var errEnded = errors.New("the release expired")
 
-// end ends the release that is in force, if there is one. It logs err if the error is new.
+// end ends the current release, if there is one. It logs err if the error is new.
 func (r *releases) end(began gpu.Instant, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) && err.Error() != r.logged {
 		r.logged = err.Error()

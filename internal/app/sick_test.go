@@ -144,11 +144,11 @@ var reports = map[simnode.Condition][]report{
 }
 
 type report struct {
-	series string // without the name's prefix and the labels that identify the GPU
+	series string // name and labels of the series, without the name's prefix and the labels that identify the GPU
 	unit   float64
 }
 
-// noSeries contains conditions without a series. They change a gauge that the test does not check.
+// noSeries contains the simulated conditions that no series counts. They change a gauge that the test does not check.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
 // otherReports contains entries that replace entries of reports for some GPU generations. If the list for a condition
@@ -285,7 +285,7 @@ func TestThrottledFindings(t *testing.T) {
 	want := map[time.Duration][]string{
 		9 * time.Minute:  {}, // a finding needs ten minutes of readings
 		14 * time.Minute: {"2 throttled hardware_thermal", "2 clock_low", "3 throttled power_brake", "3 clock_low"},
-		28 * time.Minute: {}, // ten minutes after the end of the limits
+		28 * time.Minute: {}, // the limits ended more than ten minutes ago
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -294,8 +294,8 @@ func TestThrottledFindings(t *testing.T) {
 
 var queried = regexp.MustCompile(`gpuledger_\w+`)
 
-// series returns the scraped series in the alerts' queries. The format is the format of promtool, but with a tab before
-// the values.
+// series returns those scraped series that the alerts query. It uses promtool's format, but with a tab before the
+// values.
 func (p *patient) series(node string) string {
 	p.t.Helper()
 	rules, err := os.ReadFile("../../dashboards/rules/alerts.yaml")
@@ -309,7 +309,7 @@ func (p *patient) series(node string) string {
 	all := make(map[string]bool)
 	for _, s := range p.scrapes {
 		for name := range s {
-			if metric, _, _ := strings.Cut(name, "{"); metrics[metric] && !strings.Contains(name, `stage="xid"`) { // the stage xid runs in real time
+			if metric, _, _ := strings.Cut(name, "{"); metrics[metric] && !strings.Contains(name, `stage="xid"`) { // omits the stage xid, whose values depend on real time
 				all[name] = true
 			}
 		}

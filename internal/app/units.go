@@ -98,7 +98,8 @@ func (u *Units) validate() error {
 	return errors.Join(errs...)
 }
 
-// The value auto depends on whether the machine has a kubelet.
+// managers returns the names of the selected managers. The meaning of auto depends on whether the machine has a
+// kubelet.
 func (u *Units) managers(kubelet bool) []string {
 	switch {
 	case slices.Contains(u.Managers, unitsNone):

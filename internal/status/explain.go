@@ -84,7 +84,7 @@ type ExplainedTime struct {
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
-	known, busy time.Duration // time with a known busy share, and the busy part of this time
+	known, busy time.Duration // time for which the busy share is known, and the part of this time in which the GPU was busy
 }
 
 // ChargedExactly contains the charged energy by charging method, in millijoules.

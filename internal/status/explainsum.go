@@ -176,7 +176,7 @@ type part struct {
 	charges, own     []gpu.Charge
 	holding          float64
 	activity, served time.Duration
-	unnamed          bool // no sample names a process
+	unnamed          bool // set if no sample names a process that worked
 }
 
 func newPart(iv *gpu.Interval, of *gpu.IntervalPart, owns func(gpu.Owner) bool) part {

@@ -17,7 +17,7 @@ var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src %s; img-src data
 
 // frame defines the templates head and version. Each page begins with head and ends with version.
 var frame = template.Must(template.New("frame").Funcs(template.FuncMap{
-	"css": func() template.CSS { return template.CSS(style.Sheet) }, //nolint:gosec // the file page.css
+	"css": func() template.CSS { return template.CSS(style.Sheet) }, //nolint:gosec // safe, because the style sheet is a file of this program
 }).Parse(frameHTML))
 
 func framed(text string, functions template.FuncMap) *template.Template {

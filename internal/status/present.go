@@ -18,7 +18,7 @@ const (
 	stateLost    = "LOST"
 )
 
-// State returns the state of the GPU.
+// State returns whether the GPU is present, does not respond, or is lost.
 func (g *GPU) State() string {
 	switch {
 	case !g.Present:
@@ -316,7 +316,7 @@ func how(c Container, what string) string {
 	return plural(c.Replicas, "replica", "replicas") + " of " + what
 }
 
-// State returns the state of the stage.
+// State returns "up" or "DOWN".
 func (s *Stage) State() string {
 	if s.Up {
 		return "up"
@@ -356,7 +356,7 @@ func (p *Page) silent() int {
 	return n
 }
 
-// Summary returns a summary of the node's GPUs.
+// Summary returns a text with the number of GPUs by state and the versions of the drivers.
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()

@@ -28,7 +28,7 @@ func TestReceipt(t *testing.T) {
 		{"slurm/4711", "job 4711: 35.79\u00a0kJ, 4\u00a0% idle, on 2 boards: " + first.Serial + ", " + second.Serial + "; until 2026-03-01 07:59:57 UTC\n"},
 		{"slurm/4713", "job 4713: 1.00\u00a0J, 100\u00a0% idle, on 1 board: " + third.UUID + "; until "},
 		{"slurm/4714", "no such unit has energy"},
-		{"/", "no such unit has energy"}, // the manager and the unit of a pod are empty
+		{"/", "no such unit has energy"}, // must not match pods, whose manager and unit are empty
 		{"", "no such unit has energy"},
 	} {
 		var out bytes.Buffer

@@ -226,7 +226,7 @@ func (t *table) write(b *strings.Builder) {
 		for i, cell := range row {
 			width := widths[i]
 			if !t.right[i] {
-				width = -width // padding is on the right
+				width = -width // pads the cell on the right
 			}
 			fmt.Fprintf(&line, "%*s  ", width, cell)
 		}
