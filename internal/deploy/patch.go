@@ -13,7 +13,7 @@ import (
 func PodPatch() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // ignored, because the patch's target selects the name
+		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // kustomize ignores this name, because the patch has a target
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: sidecar.Annotations("kustomize")},
 			Spec:       corev1.PodSpec{HostPID: true, Volumes: sidecar.Volumes()},

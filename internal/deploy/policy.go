@@ -98,7 +98,7 @@ func matchConditions() []admissionv1.MatchCondition {
 		// port, such as the pod that is being replaced, the device plugin could not be scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
-		// The sum of the containers' requests must not exceed the requests of the pod.
+		// If the pod itself has requests, the sum of its containers' requests must not exceed them.
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
@@ -128,8 +128,8 @@ func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue
 
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
-// words returns the expression for the list of words in a parameter's value. Words are separated by commas, spaces and
-// line ends.
+// words returns an expression for the list of the words in a parameter. Words are separated by commas, spaces and line
+// ends.
 func words(key string) string {
 	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
 }

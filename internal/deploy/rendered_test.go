@@ -99,7 +99,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// arguments replaces each $(NAME) in a container's arguments as the kubelet does.
+// arguments returns the arguments of a container. Like the kubelet, it replaces each $(NAME) with the value of the
+// variable.
 func arguments(c *corev1.Container) []string {
 	args := slices.Clone(c.Args)
 	for i := range args {
@@ -225,7 +226,7 @@ func resources(t *testing.T) map[string][][]byte {
 		check(t, yaml.Unmarshal(text, &k))
 		for _, resource := range k.Resources {
 			if filepath.Ext(resource) != ".yaml" {
-				continue // the path names another folder
+				continue // the path leads to another kustomization
 			}
 			file := filepath.Join(filepath.Dir(name), resource)
 			text, err := os.ReadFile(file)

@@ -12,7 +12,7 @@ import (
 //
 // Like the policy, the webhook does not keep a device plugin from starting. The API server waits at most two seconds
 // for the webhook's response, and ignores failures of the webhook. The kustomize components copy the namespace and the
-// selection of pods from the policy.
+// conditions that select pods from the policy.
 func Webhook() *admissionv1.MutatingWebhookConfiguration {
 	constraints := matchConstraints()
 	return &admissionv1.MutatingWebhookConfiguration{

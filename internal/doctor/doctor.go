@@ -65,7 +65,7 @@ func flags() (*flag.FlagSet, *options) {
 type Process struct {
 	Out, Err io.Writer
 	Program  string // name of the program in messages
-	Kubectl  string // $KUBECTL
+	Kubectl  string // value of the environment variable KUBECTL
 }
 
 // Run prints the advice and returns the exit status. The status is 0 if every Node with GPUs has a ready exporter, 1 if

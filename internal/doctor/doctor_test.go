@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor"
 )
 
-// kubectl writes a script that replaces kubectl. It logs its arguments and responds like an API server without Nodes.
+// kubectl writes a script that is run instead of kubectl. The script logs its arguments and responds like an API server
+// without Nodes.
 func kubectl(t *testing.T, script string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()

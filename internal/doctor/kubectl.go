@@ -13,7 +13,7 @@ import (
 )
 
 type kubectl struct {
-	command []string // kubectl with leading arguments
+	command []string // path of kubectl and the arguments before the request
 	flags   []string
 }
 

@@ -26,7 +26,7 @@ func after(write func(io.Writer) error, handler http.Handler) http.Handler {
 		}
 		maps.Copy(w.Header(), rest.header)
 		if rest.header.Get("Content-Encoding") == "gzip" {
-			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid; compressing takes most of the time
+			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the compression level is valid; a low level is used, because compression takes most of the time
 			_ = write(z)                                   // an error means that the client disconnected
 			_ = z.Close()
 		} else {

@@ -24,7 +24,7 @@ type connection struct {
 	net.Conn
 	of      *connections
 	address string
-	// The lock of connections guards the following fields.
+	// The mutex in connections guards the following fields.
 	answering bool
 	since     time.Time // time at which the wait for the client began; not used while answering is set
 }

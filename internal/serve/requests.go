@@ -84,7 +84,7 @@ type queue struct {
 
 type share struct {
 	*semaphore.Weighted
-	requests int // number of requests that are being answered or waiting
+	requests int // number of requests that wait or are being answered
 }
 
 func newQueue(limit int) *queue {

@@ -55,7 +55,7 @@ func TestNoHTTP2(t *testing.T) {
 // TestPasswordsWait checks that the request limit applies before passwords are checked. Otherwise, clients that guess
 // passwords could delay a scraper for a long time.
 func TestPasswordsWait(t *testing.T) {
-	// The bcrypt hash of the password swordfish, with the lowest cost.
+	// The hash is the bcrypt hash, with the lowest cost, of the password swordfish.
 	file := webConfig(t, "basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n")
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -96,7 +96,7 @@ func TestPasswordsWait(t *testing.T) {
 func webConfig(t *testing.T, more string) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate.Write(t, dir, "gpu-node") // inside the bubble, so that the certificate is valid in its year 2000
+	certificate.Write(t, dir, "gpu-node") // the certificate is created in the synctest bubble, so that it is valid in the year 2000 of the bubble's clock
 	file := filepath.Join(dir, "web.yml")
 	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"+more), 0o600); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ type Server struct {
 	kept          []string        // names of the headers that handlers may read
 	serving       func()
 	tls           *TLS        // nil if the web configuration is used
-	served        atomic.Bool // set after serving was called
+	served        atomic.Bool // set after the function serving was called
 	inherited     []net.Listener
 	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
 }

@@ -96,7 +96,7 @@ func TestRoom(t *testing.T) {
 			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
 		}))
 		ask := func() { h.ServeHTTP(discarder{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
-		var two sync.WaitGroup // clients that share a response, so that its buffer is not reused
+		var two sync.WaitGroup // two clients that get the same response, whose buffer is therefore not reused
 		two.Go(ask)
 		two.Go(ask)
 		two.Wait()
@@ -127,7 +127,7 @@ func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 // TestSlowReader checks that a client that reads slowly does not affect other clients. For the other clients, the
 // page must be rendered again at each scrape.
 func TestSlowReader(t *testing.T) {
-	g := &gatherer{series: 20_000, label: 1000} // more than the kernel buffers for a connection
+	g := &gatherer{series: 20_000, label: 1000} // the page is larger than the kernel's buffers for a connection
 	server := httptest.NewServer(pageOf(g))
 	defer server.Close()
 	slow, err := net.Dial("tcp", server.Listener.Addr().String())

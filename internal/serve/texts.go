@@ -33,11 +33,11 @@ type texts struct {
 	failed   *prometheus.CounterVec // promhttp's counter of failures
 	log      *slog.Logger
 
-	format  expfmt.Format // format of kept
+	format  expfmt.Format // format of the texts in kept
 	kept    []familyText  // families of the last response, in the order of the page
 	spare   []familyText  // families of the response before the last response; the next response overwrites them
 	scratch bytes.Buffer
-	encoder expfmt.Encoder // writes to scratch
+	encoder expfmt.Encoder // writes to the buffer scratch
 }
 
 type gatheredOnce struct {
@@ -97,7 +97,7 @@ func (t *texts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 var compressors = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the error is always nil, because the compression level is valid
 	return z
 }}
 
@@ -192,7 +192,7 @@ type familyText struct {
 
 type seriesText struct {
 	labels []*dto.LabelPair
-	bits   uint64 // bits of the value
+	bits   uint64 // binary representation of the value, so that NaN equals NaN
 }
 
 // take copies the content of a family. It returns false if the family contains other metrics than gauges and counters.

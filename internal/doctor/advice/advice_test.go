@@ -120,11 +120,11 @@ func selected(o, m map[string]any, query url.Values) bool {
 
 var options = advice.Options{Namespace: "gpuledger", Release: "0.1.0"}
 
-// clusters lists the clusters in testdata. For each cluster, it contains the rows of the table in docs/install.md
-// that fit the cluster.
+// clusters describes each cluster in testdata. rows contains the rows of the table in docs/install.md that fit the
+// cluster.
 var clusters = map[string]struct {
 	rows, overlays string
-	// values are the chart values for the first row.
+	// values contains the values of the Helm chart for the first of these rows.
 	values string
 	status int
 }{

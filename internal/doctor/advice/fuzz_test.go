@@ -102,7 +102,7 @@ func TestHostile(t *testing.T) {
 				kind, metadata := o["kind"], o["metadata"]
 				replace(r, o)
 				if _, is := o["metadata"].(map[string]any); !is {
-					o["metadata"] = metadata // the test server needs the metadata
+					o["metadata"] = metadata // the fake API server reads the metadata
 				}
 				o["kind"] = kind
 			}

@@ -12,8 +12,8 @@ import (
 // group.
 type fix struct {
 	kind           fixKind
-	labels         string // labels to set with fixLabel
-	namespace, set string // DaemonSet to restart with fixNodes and fixRestart
+	labels         string // labels that fixLabel sets
+	namespace, set string // DaemonSet that fixNodes and fixRestart restart
 }
 
 type fixKind int
@@ -37,7 +37,7 @@ type level int
 
 const (
 	fine  level = iota
-	other       // no exporter is possible
+	other       // no exporter can run on the Node
 	todo
 )
 

@@ -13,7 +13,7 @@ const (
 	amd    vendor = "amd"
 )
 
-// plugin describes one way to install a device plugin.
+// plugin describes the device plugin that a certain installer creates.
 type plugin struct {
 	name    string
 	vendor  vendor

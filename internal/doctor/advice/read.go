@@ -190,7 +190,7 @@ func (c *Cluster) readWebhook(r *reader) {
 		for _, condition := range hook.MatchConditions {
 			i.conditions = append(i.conditions, condition.Name)
 		}
-		// The reconciler evaluates these conditions for the webhook.
+		// In clusters with the webhook, the reconciler evaluates these conditions.
 		i.conditions = append(i.conditions, "has-an-image", "names-secrets", "is-on-a-chosen-node")
 		c.injector = i
 	}
@@ -255,7 +255,7 @@ func (s *podSpec) has(name string) bool {
 
 type reader struct {
 	get    Get
-	lists  map[string]any // lists by path, because DaemonSets may share a namespace and a selector
+	lists  map[string]any // lists of objects that were already read, by path; DaemonSets may need the same list
 	err    error          // last error
 	unread []string
 }

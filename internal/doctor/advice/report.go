@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Options are the options for a report.
+// Options configures a report.
 type Options struct {
 	// Namespace is the namespace in which gpuledger is installed, or in which it should be installed.
 	Namespace string
@@ -91,7 +91,8 @@ func (r *report) fact(name, text string) {
 	r.wrap(fmt.Sprintf("%-*s", column, name), strings.Repeat(" ", column), text)
 }
 
-// wrap writes lines of at most Width characters. The indent of the first line is first.
+// wrap writes lines of at most Width characters. The argument first is the indent of the first line, and indent is the
+// indent of the other lines.
 func (r *report) wrap(first, indent, text string) {
 	line, indented := first, true
 	for word := range strings.FieldsSeq(labelvalue.Printable(strings.ReplaceAll(text, "\n", " "))) {

@@ -47,7 +47,7 @@ type Choice struct {
 	Row        string // one of Rows, or empty
 	Overlay    string // overlay of the row, or empty if the row has no overlay
 	Components []string
-	Also       []string // other rows that fit
+	Also       []string // other rows that fit the cluster
 	plugin     *found
 	vendor     vendor
 	sidecar    bool   // the exporter runs in the device plugin's pods

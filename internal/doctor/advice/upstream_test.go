@@ -36,7 +36,7 @@ func table(t *testing.T) (rows [][]string) {
 			rows = append(rows, strings.Split(strings.Trim(line, "| "), " | "))
 		}
 	}
-	return rows[1:] // without the table's heading
+	return rows[1:] // without the heading row of the table
 }
 
 // unreached contains the rows of the table that fit no cluster in testdata, and the reason for each row.
