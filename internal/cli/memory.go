@@ -51,7 +51,7 @@ func GroupLimit(proc, mount string) (limit int64) {
 	for _, g := range groups {
 		dir, file := mount, "memory.max"
 		switch {
-		case g.HierarchyID == 0: // version 2
+		case g.HierarchyID == 0: // cgroup v2
 		case slices.Contains(g.Controllers, "memory"):
 			dir, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
 		default:

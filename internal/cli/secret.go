@@ -43,7 +43,7 @@ func CheckSecret(flag, path string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // reading the file will return the error
+		return nil // a later read of the file returns the error
 	}
 	if err := checkMode(path, info.Mode()); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)

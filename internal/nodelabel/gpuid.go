@@ -17,7 +17,7 @@ const unknown = "N/A"
 // numbers, so a replaced board changes the numbers of other boards. Only boards with a GPU that responds have labels.
 // Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
-	boards := make(map[string]map[string]bool) // chassis → serials of its boards
+	boards := make(map[string]map[string]bool) // serial numbers of boards, by chassis
 	for _, g := range gpus {
 		if !g.Present {
 			continue

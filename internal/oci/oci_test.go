@@ -63,8 +63,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// unpack returns the contents of the files and the targets of the links in a tar file. The key is the name, a space and
-// the mode. A folder's name ends with a slash.
+// unpack returns the contents of the files and the targets of the links in a tar file. The key of an entry is the name
+// of the file, a space and the mode of the file. A folder's name ends with a slash.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

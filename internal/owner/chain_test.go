@@ -83,7 +83,7 @@ func TestOrder(t *testing.T) {
 	m.start(10, 5, 0, "0::/one")
 	m.start(11, 5, 0, "0::/two")
 	m.start(12, 5, 0, "0::/system.slice/"+id)
-	m.start(13, 5, 0x200000, "0::/one") // a kernel thread
+	m.start(13, 5, 0x200000, "0::/one") // 0x200000 marks a kernel thread
 	for pid, want := range map[uint32]gpu.Process{
 		10: {Owner: pod}, 11: {Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, 12: {Owner: host, ContainerID: id}, 13: {Owner: host},
 	} {

@@ -223,7 +223,7 @@ var allowedCalls = map[string]string{
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// noProcess exceeds the kernel's limit of process ids (PID_MAX_LIMIT), so no process can have it.
+// noProcess is the id of no process, because it exceeds the kernel's limit for process ids (PID_MAX_LIMIT).
 const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }

@@ -11,8 +11,8 @@ const (
 	refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// These are offsets in struct seccomp_data. Both supported architectures are little-endian. The kernel uses only the
-// low half of every argument that the filter compares.
+// These are offsets in struct seccomp_data. Both supported architectures are little-endian. The filter compares only
+// the low half of an argument, because the kernel ignores the high half of these arguments.
 const (
 	offNumber, offArch, offArguments = 0, 4, 16
 	sizeArgument                     = 8

@@ -100,7 +100,7 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 // unreachable, allow adds no rule, so the operations stay denied.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
-	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // this right does not apply to files
+	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // a rule with this right must be for a directory
 		flags |= unix.O_DIRECTORY
 	}
 	fd, err := unix.Open(path, flags, 0)

@@ -56,7 +56,7 @@ type world struct {
 	Port               uint16 // a TCP port that a rule allows
 	OtherPort          uint16
 	Socket             string // the path of a socket
-	Abstract           string // the name of a socket without a path
+	Abstract           string // the name of an abstract socket, which has no path
 }
 
 type result struct {
@@ -204,7 +204,7 @@ func TestEnter(t *testing.T) {
 			w.Filtered, w.Restarted = tt.Filtered, tt.Restarted
 			if w.Sandboxed = tt.Sandboxed; w.Sandboxed {
 				needLandlock(t)
-			} else if err := os.Mkdir(w.State, 0o700); err != nil { // Enter would create the folder
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // without a sandbox, the test creates the folder, because Enter does not run
 				t.Fatal(err)
 			}
 			got := explore(t, w)

@@ -31,8 +31,8 @@ type mount struct {
 var hostFolders = []mount{
 	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // allocated devices by container
 	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, since Kubernetes 1.37
-	{name: "container-logs", path: "/var/log/containers"},           // UIDs of pods, from the names of links
-	{name: "pod-logs", path: "/var/log/pods"},                       // UIDs of pods that have no link
+	{name: "container-logs", path: "/var/log/containers"},           // UIDs of pods, from the targets of log links
+	{name: "pod-logs", path: "/var/log/pods"},                       // UIDs of pods that have no log link
 	{name: "state", path: "/run/gpuledger", writable: true},         // the state file, kept until the node reboots
 }
 
@@ -72,7 +72,7 @@ func PlainContainer(image string) corev1.Container {
 		},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser:                new(int64(0)), // only root can read the kubelet's sockets and the DMI serial numbers
-			RunAsNonRoot:             new(false),    // overrides the pod's setting
+			RunAsNonRoot:             new(false),    // overrides the setting of the pod
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -90,7 +90,7 @@ func volumeMounts() []corev1.VolumeMount {
 	return append(mounts, corev1.VolumeMount{Name: volumeName("no-token"), MountPath: tokenPath, ReadOnly: true})
 }
 
-// Volumes returns the volumes of [Container].
+// Volumes returns the volumes that the container from [Container] mounts.
 //
 // The volumes of host folders have no type. If a volume had a type, the kubelet would check the type before it starts
 // the pod, and a failed check would keep the device plugin from starting. Without a type, the container runtime creates

@@ -77,8 +77,8 @@ func TestPatch(t *testing.T) {
 	tests := []struct {
 		name    string
 		pod     corev1.Pod
-		first   []string // paths before the first volume
-		secrets []string // the last paths and their values
+		first   []string // paths in the patch before the first volume
+		secrets []string // last paths in the patch, and the values at these paths
 		amd     bool
 	}{
 		{
