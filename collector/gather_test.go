@@ -74,7 +74,8 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on earlier pages, by comparing it with the page of a new collector.
+// TestChange checks that a page does not depend on earlier pages. It compares the page after each change with the page
+// of a new collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Each change leaves most of the page unchanged.

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Config is the configuration that the flags describe.
+// Config contains the values of the exporter's flags.
 type Config struct {
 	Serve serve.Config
 	Log   cli.LogConfig

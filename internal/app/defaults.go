@@ -16,7 +16,7 @@ const (
 	systemState   = "/run/gpuledger"
 )
 
-// Machine contains the properties of the machine on which defaults depend.
+// Machine contains the properties of a machine that determine the defaults of flags.
 type Machine struct {
 	Getenv func(string) string
 	UID    int

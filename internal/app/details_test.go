@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// TestDetails compares the series of --collector.health.details with the file from which the fake driver reads its
-// values and, after half a minute, with a golden file.
+// TestDetails checks the series of --collector.health.details. It compares them with the values in the file that the
+// fake driver reads. After half a minute, it also compares them with a golden file.
 func TestDetails(t *testing.T) {
 	for scenario, series := range map[string]int{"dgx-h100": 26, "gb200": 28, "mig-a100": 19} {
 		t.Run(scenario, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// unshown lists the paths of values in a snapshot that are on no page, with the reason. An entry also covers every path
-// that begins with its path.
+// unshown lists the paths of values in a snapshot that are on no page, with the reason. An entry also applies to every
+// path that begins with the path of the entry.
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "used in the record only if it is later than the counter's start",

@@ -217,9 +217,9 @@ func TestGoldenWithEngine(t *testing.T) {
 	}
 }
 
-// TestActivityByEngine checks the charges of pods on MIG instances of an A100, for which the driver does not
-// measure activity. If a host engine measures the activity, the pods must be charged by activity. Otherwise, they
-// must be charged by slices.
+// TestActivityByEngine checks the charges of pods on MIG instances of an A100, for which the driver does not measure
+// activity. If a host engine measures the activity, the pods must be charged by activity. Otherwise, they must be
+// charged by the number of slices in their instances.
 func TestActivityByEngine(t *testing.T) {
 	for _, engine := range []bool{false, true} {
 		b := play(t, "mig-a100", engine)

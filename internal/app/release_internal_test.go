@@ -80,8 +80,8 @@ func TestReleaseClock(t *testing.T) {
 	}
 }
 
-// TestBadRequests checks that an invalid release file does not release the driver, ends a release
-// in force, and is logged at most once.
+// TestBadRequests checks invalid release files. Such a file must not release the driver, must end a release in force,
+// and must be logged at most once.
 func TestBadRequests(t *testing.T) {
 	write := func(content string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }

@@ -30,8 +30,8 @@ func NewStatusLine(f *os.File) *StatusLine {
 	return &StatusLine{w: f}
 }
 
-// Set changes the text of the line; an empty text removes the line. A change that follows too soon
-// after the last one is skipped.
+// Set changes the text of the line; an empty text removes the line. Set ignores a change that follows too soon after
+// the last change.
 func (l *StatusLine) Set(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -139,7 +139,7 @@ type Container struct {
 	// Manager and Unit identify a unit. For a unit, the fields that describe a container of a pod are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
-	// User, UID, Account, JobName and ArrayElement describe a unit. Each may be empty.
+	// User, UID, Account, JobName and ArrayElement describe a unit. Each of these fields may be empty.
 	User         string `json:"user,omitempty"`
 	UID          string `json:"uid,omitempty"`
 	Account      string `json:"account,omitempty"`

@@ -12,7 +12,7 @@ import (
 
 // Options configures a report.
 type Options struct {
-	// Namespace is the namespace in which gpuledger is installed, or in which it should be installed.
+	// Namespace is the namespace for gpuledger, which may not be installed yet.
 	Namespace string
 	// Release is the version in the commands, such as 0.1.0. Released is false if this version is
 	// not released yet.

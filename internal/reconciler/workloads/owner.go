@@ -78,10 +78,11 @@ type ownerChain struct {
 	levels []reference
 	// created contains the creation time of each level, or zero if the time is unknown.
 	created []time.Time
-	// queue is the queue in the labels of the level nearest to the pod that has a queue.
+	// queue is the queue in the labels of an owner. If several owners have a queue, it is the queue of the owner
+	// nearest to the pod.
 	queue queue
-	// labels contains label values in the order of the allow-list. Each value comes from the level nearest to the pod
-	// that has the label.
+	// labels contains label values in the order of the allow-list. If several owners have a label, the value comes from
+	// the owner nearest to the pod.
 	labels []string
 	// stopped is the reason why the last level may not be the root.
 	stopped reason
