@@ -72,6 +72,12 @@ func (cs *connections) admit(c *connection) bool {
 	return true
 }
 
+func (cs *connections) count() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.open)
+}
+
 // toClose returns the connection that a new connection from the given address replaces, or nil.
 // Among the connections of the address with the most connections, it returns the connection that
 // has waited longest. It returns a connection from another address only if the other address has

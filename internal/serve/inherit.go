@@ -32,6 +32,7 @@ func (s *Server) Bequeath() (environment []string, err error) {
 		}
 		numbers = append(numbers, strconv.Itoa(fd))
 	}
+	s.bequeathed.Store(true)
 	return []string{sockets + "=" + strings.Join(numbers, ",")}, nil
 }
 

@@ -21,6 +21,9 @@ const (
 	// grace is the maximum time for open requests at shutdown. The time is short, because a driver
 	// upgrade waits for the exporter's pod.
 	grace = 300 * time.Millisecond
+	// handover is the maximum time for open connections before the program executes itself again. New clients wait
+	// during this time.
+	handover = 2 * time.Second
 )
 
 // Healthy responds with status 200.
@@ -52,6 +55,7 @@ type Server struct {
 	served        atomic.Bool // set after the function serving was called
 	inherited     []net.Listener
 	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
+	bequeathed    atomic.Bool                    // set by Bequeath
 }
 
 // New returns a server that does not listen yet.
@@ -157,6 +161,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 		})
 		g.Go(func() error {
 			<-ctx.Done()
+			if s.bequeathed.Load() {
+				s.answerAll(l, server)
+			}
 			shutdown(context.WithoutCancel(ctx), server)
 			return nil
 		})
@@ -165,6 +172,16 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 		return err
 	}
 	return nil
+}
+
+// answerAll accepts no more connections, and waits until the clients of all accepted connections have an answer. If a
+// request arrives after the call of [http.Server.Shutdown], the server closes the connection without an answer.
+func (s *Server) answerAll(l net.Listener, server *http.Server) {
+	_ = l.Close()
+	server.SetKeepAlivesEnabled(false)
+	for end := time.Now().Add(handover); s.connections.count() > 0 && time.Now().Before(end); {
+		time.Sleep(handover / 200)
+	}
 }
 
 func shutdown(ctx context.Context, server *http.Server) {
