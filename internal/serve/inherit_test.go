@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,7 +49,7 @@ func TestBequeath(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); end() }()
-	if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("the idle connection is not closed: %v", err)
 	}
 	late := dial(t, address)
@@ -99,6 +100,7 @@ func answer(t *testing.T, c net.Conn, want string) {
 	if err != nil {
 		t.Fatalf("no answer from the %s server: %v", want, err)
 	}
+	defer func() { _ = r.Body.Close() }()
 	text, err := io.ReadAll(r.Body)
 	if err != nil || string(text) != want {
 		t.Errorf("answer %q, error %v; want %q", text, err, want)
