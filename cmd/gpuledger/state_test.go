@@ -98,7 +98,7 @@ func TestUnwritableState(t *testing.T) {
 	}
 }
 
-// The exporter must continue although its stage "state" is down.
+// The exporter must keep running while its stage "state" is down.
 func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Times are minutes since noon. A machine is scraped from born to end, except while it is off. Shortly after its end,
-// its Node object is deleted.
+// Times are minutes since noon. A machine is scraped between the times born and end, except while it is off. Shortly
+// after its end, its Node object is deleted.
 type machine struct {
 	name, board string
 	born, end   int

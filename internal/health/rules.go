@@ -79,7 +79,7 @@ const (
 	alertNotCompleted = "GPULedgerFabricNotCompleted"
 )
 
-// Rules contains a row for each finding. The alerts and the runbooks for XID errors use the same codes.
+// Rules contains a row for each finding. The alerts and the runbooks for XID errors use these codes.
 var Rules = []Rule{
 	xid(46, Reset, Return, "the GPU stopped processing"),
 	xid(48, Reset, Return, "uncorrectable memory error"),

@@ -76,7 +76,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// Programs that write hours of the same month wait for prune.
+// Programs that write rows of the same month wait until prune has ended.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {

@@ -24,8 +24,8 @@ type decoder interface {
 	// current reports whether the file has exactly the columns of the table. A file from an earlier version lacks the
 	// columns that were added later.
 	current() bool
-	// scan calls the function each for every row, with the values of the given columns. The values are empty if the
-	// file is older than the column. The row is valid only during the call.
+	// scan calls a function for every row, with the values of the given columns. The values are empty if the file is
+	// older than the column. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 

@@ -9,8 +9,8 @@ import (
 // Board identifies a GPU on a node.
 type Board struct{ Node, UUID string }
 
-// Closings returns the last plausible sample of each counter, which is its opening value in the next hour. If scrapes
-// of the GPU were dropped, the time of the sample is the earliest time at which the counter had this value.
+// Closings returns the last plausible sample of each counter. This sample is the opening value of the next hour. If
+// scrapes of the GPU were dropped, the time of the sample is the earliest time at which the counter had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)

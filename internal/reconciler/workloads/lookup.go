@@ -54,8 +54,8 @@ type scope struct {
 }
 
 // answer is the result of a request for an owner. self is the reference to this owner, with the owner's own namespace.
-// controller is the reference to the owner's controller. If the request failed, why is the reason, and the other values
-// are unknown.
+// controller is the reference to the owner's controller. If the request failed, the field why contains the reason, and
+// the other values are unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
