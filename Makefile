@@ -29,7 +29,8 @@ CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAG
 export CGO_CFLAGS
 
 # All programs and tests are linked without debug information, so the compiler does not write it. This saves a seventh of
-# the compiler's processor time. The servers of the tests are built with the user's own flags.
+# the compiler's processor time. For a debugger, build a program with "go build". The servers of the tests are built with
+# the user's own flags.
 WITHOUT_DEBUG := -gcflags=all=-dwarf=false
 OWN_GOFLAGS := $(filter-out $(WITHOUT_DEBUG),$(shell go env GOFLAGS 2>/dev/null))
 export GOFLAGS := $(OWN_GOFLAGS) $(WITHOUT_DEBUG)
