@@ -14,10 +14,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu, nvidia.com/gpu.shared,
-// nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches AMD's partitions, whose resource names
-// contain the compute mode and the memory mode, such as amd.com/cpx_nps4. It does not match other resources of these
-// vendors, such as passed-through GPUs, because the numbers in their device ids have other meanings.
+// DefaultResources matches the names of GPU resources: nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and
+// similar names, and amd.com/gpu. It also matches partitions of AMD GPUs, such as amd.com/cpx_nps4, by the compute mode
+// and the memory mode. It does not match other resources of these vendors, such as passed-through GPUs, because the
+// numbers in their device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)

@@ -110,8 +110,8 @@ var hardwareCounters = []string{
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up samples by key. It includes only samples for whose labels counts returns true. The sums are in
-// billionths of the unit, because times are counted in nanoseconds.
+// sums adds up samples by key, and skips samples for which counts returns false. The sums are in billionths of the unit,
+// because times are counted in nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {

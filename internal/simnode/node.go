@@ -127,14 +127,15 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 		if err := n.apply(n.world.advance()); err != nil {
 			return err
 		}
-		if err := n.report(report); err != nil {
+		if err := n.addTruth(report); err != nil {
 			return err
 		}
 	}
 	return n.publish()
 }
 
-func (n *Node) report(report func(Truth, []Activity)) error {
+// addTruth writes the truth of the last step, unless NoTruth is set, and calls report, unless it is nil.
+func (n *Node) addTruth(report func(Truth, []Activity)) error {
 	written := !n.world.scenario.NoTruth
 	if !written && report == nil {
 		return nil

@@ -126,7 +126,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// Hours whose files an administrator has removed must be marked as pruned, and must not be in the sums.
+// If an administrator has removed the files of an hour, prune must mark the hour as pruned and leave it out of the sums.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -23,7 +23,7 @@ const freeAttempts = 5
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
-	// failures contains, by reason, the number of Nodes whose last write failed.
+	// failures contains the number of Nodes that could not be written at the last attempt, by reason.
 	failures map[string]int
 }
 
