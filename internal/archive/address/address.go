@@ -20,8 +20,11 @@ var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in
 // as the host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	_, rest, found := strings.Cut(text, "://")
-	if err != nil || !found || u.Opaque != "" {
+	if err != nil {
+		return nil, errInvalid
+	}
+	rest, found := strings.CutPrefix(text[len(u.Scheme):], "://")
+	if !found {
 		return nil, errInvalid
 	}
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 && strings.Contains(rest[i:], "@") {

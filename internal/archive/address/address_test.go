@@ -27,6 +27,8 @@ func TestParse(t *testing.T) {
 		"postgres:///db?host=/run/postgresql":           "postgres:///db",
 		"postgres:///user:word@db":                      "",
 		"localhost:9090":                                "",
+		"//user:word://rest@host":                       "",
+		"http:/user:word://rest@host":                   "",
 		"":                                              "",
 	} {
 		u, err := address.Parse(text)
@@ -41,7 +43,7 @@ func TestParse(t *testing.T) {
 
 // The public form of a URL must never contain the URL's secret, for any characters in the secret.
 func FuzzSecrets(f *testing.F) {
-	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
+	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "://", "1/23@"} {
 		f.Add(odd)
 	}
 	f.Fuzz(func(t *testing.T, odd string) {
@@ -49,7 +51,7 @@ func FuzzSecrets(f *testing.F) {
 		secret := first + odd + second
 		for _, form := range []string{
 			"http://user:%s@host:9090/path", "https://%s@host", "http://user:%s@host:port", "http://user:%s@[::1", "mysql://user:%s@host/db?tls=true",
-			"http://host/?token=%s", "https://host?a=1&token=%s&b=%%zz", "user:%s@host:9090", "http:user:%s@host", "//user:%s@host",
+			"http://host/?token=%s", "https://host?a=1&token=%s&b=%%zz", "user:%s@host:9090", "http:user:%s@host", "http:/user:%s@host", "//user:%s@host",
 		} {
 			for _, text := range []string{fmt.Sprintf(form, secret), fmt.Sprintf(form, url.QueryEscape(secret)), fmt.Sprintf(form, url.PathEscape(secret))} {
 				u, err := address.Parse(text)
