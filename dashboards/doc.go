@@ -2,4 +2,4 @@
 // contains no other code.
 package dashboards
 
-//go:generate go -C ../tools/dashboards run . ../../dashboards
+//go:generate go -C ../tools/dashboards run -trimpath . ../../dashboards

@@ -10,4 +10,4 @@
 // it.
 package deploy
 
-//go:generate go run ./gen ../../manifests ../../dashboards/rules ../../charts/gpuledger
+//go:generate go run -trimpath ./gen ../../manifests ../../dashboards/rules ../../charts/gpuledger

@@ -16,4 +16,4 @@
 // Refresh.
 package accuracy
 
-//go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md ../../docs/accuracy.md
+//go:generate go run -trimpath -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md ../../docs/accuracy.md
