@@ -18,8 +18,8 @@ import (
 	"time"
 
 	// The tests run the exporter's binary. Because of this import, go test does not use a cached result after a change
-	// to the packages of the binary.
-	_ "github.com/gpuledger/gpuledger/internal/app"
+	// to the binary. TestMain calls program.Build before go test records the files that a test reads.
+	_ "github.com/gpuledger/gpuledger/cmd/gpuledger"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 const (
@@ -77,8 +79,12 @@ func TestScrapeRendersNothing(t *testing.T) {
 func counting(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "test")
+	pkg := "github.com/gpuledger/gpuledger/internal/reconciler/" + folder
+	if err := program.Depend(t.Context(), "-test", pkg); err != nil {
+		t.Fatal(err)
+	}
 	execute(t, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-covermode=atomic", "-coverpkg=github.com/gpuledger/gpuledger/internal/...",
-		"-o", binary, "github.com/gpuledger/gpuledger/internal/reconciler/"+folder)
+		"-o", binary, pkg)
 	return binary
 }
 

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	// The test runs the exporter's binary. This import makes go test run the test again, instead of using a cached
-	// result, after a change to the packages of the binary.
-	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/blindness"
 	"github.com/gpuledger/gpuledger/test/program"

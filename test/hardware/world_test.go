@@ -13,9 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	// The test runs the exporter's binary. This import makes go test run the test again, instead of using a cached
-	// result, after a change to the packages of the binary.
-	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -93,6 +90,7 @@ func build(t *testing.T) programs {
 	if err := program.Build(t.Context(), dir, "gpuledger"); err != nil {
 		t.Fatal(err)
 	}
+	check(t, program.Depend(t.Context(), ".", "./load"))
 	for name, pkg := range map[string]string{"hardware": ".", "load": "./load"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {

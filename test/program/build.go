@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // BinEnv is the environment variable with the output folder of make build.
@@ -34,6 +35,9 @@ func Built(name string) (string, error) {
 // driver's functions lazily (see the Makefile). The other programs need no C compiler.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
+		if err := Depend(ctx, "github.com/gpuledger/gpuledger/cmd/"+name); err != nil {
+			return err
+		}
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",
 			"-o", filepath.Join(dir, name), "github.com/gpuledger/gpuledger/cmd/"+name)
 		build.Env = os.Environ()
@@ -45,4 +49,31 @@ func Build(ctx context.Context, dir string, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// Depend reads the attributes of all source files of this module that are compiled into packages, so that go test runs
+// the test again when a file changes. Go test does not see the files that a started "go build" reads. The arguments are
+// packages and flags of go list, such as -test. When a Go file is added or removed, tools/realtime repeats all tests.
+func Depend(ctx context.Context, args ...string) error {
+	files, err := sources(ctx, args...)
+	for _, file := range files {
+		_, _ = os.Stat(file) // the build reports a missing file
+	}
+	return err
+}
+
+func sources(ctx context.Context, args ...string) ([]string, error) {
+	var format strings.Builder
+	for _, files := range []string{"GoFiles", "CgoFiles", "CFiles", "HFiles", "SFiles", "EmbedFiles"} {
+		fmt.Fprintf(&format, "{{range .%s}}{{$.Dir}}/{{.}}\n{{end}}", files)
+	}
+	list := exec.CommandContext(ctx, "go", append([]string{
+		"list", "-buildvcs=false", "-deps",
+		"-f", "{{if .Module}}{{if .Module.Main}}" + format.String() + "{{end}}{{end}}",
+	}, args...)...)
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", list.Args, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n"), nil
 }
