@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -277,20 +276,6 @@ func TestFlags(t *testing.T) {
 			if !known[name] {
 				t.Errorf("%s names the flag %s, which does not exist", page, name)
 			}
-		}
-	}
-}
-
-func TestPackages(t *testing.T) {
-	text := read(t, "design.md")
-	list := exec.Command("go", "list", "-buildvcs=false", "./...")
-	list.Dir = ".."
-	out, err := list.Output()
-	check(t, err)
-	for pkg := range strings.FieldsSeq(string(out)) {
-		pkg = strings.TrimPrefix(pkg, "github.com/gpuledger/gpuledger/")
-		if !strings.Contains(text, "`"+pkg+"`") && !strings.Contains(text, "`.../"+filepath.Base(pkg)+"`") {
-			t.Errorf("design.md has no row for %s", pkg)
 		}
 	}
 }

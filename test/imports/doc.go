@@ -1,0 +1,2 @@
+// Package imports checks the imports of all packages of this module, and that docs/design.md lists all packages.
+package imports
