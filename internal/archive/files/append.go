@@ -104,7 +104,13 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 		}
 		switch _, err := s.storage.write(ctx, f.name, data, tag); {
 		case err == nil:
-			rows = rows[n:]
+			if rows = rows[n:]; len(rows) == 0 {
+				return nil
+			}
+			if sizeOf(last) >= maxPart {
+				known.addRows(last)
+				known.parts++
+			}
 		case !errors.Is(err, errChanged):
 			return err
 		default:
@@ -156,9 +162,7 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {
 		return rows, false, err
 	}
-	for _, row := range rows {
-		known.add(row[idColumn].(string))
-	}
+	known.addRows(rows)
 	return nil, true, nil
 }
 

@@ -47,9 +47,9 @@ func TestAppendCost(t *testing.T) {
 		written       func() int
 	}{
 		{"folder of CSV", 50_000, 50, func() (*files.Sink, error) { return files.OpenEvents(dir, []string{"csv"}) }, func() int { return written(t) }},
-		{"folder of Parquet", 10_000, 50, func() (*files.Sink, error) { return files.OpenEvents(t.TempDir(), []string{"parquet"}) }, func() int { return written(t) }},
-		{"bucket of Parquet", 10_000, 50, func() (*files.Sink, error) { return files.OpenS3(t.Context(), s.config()) }, counted},
-		{"bucket of CSV", 10_000, 50, func() (*files.Sink, error) {
+		{"folder of Parquet", 10_000, 100, func() (*files.Sink, error) { return files.OpenEvents(t.TempDir(), []string{"parquet"}) }, func() int { return written(t) }},
+		{"bucket of Parquet", 10_000, 100, func() (*files.Sink, error) { return files.OpenS3(t.Context(), s.config()) }, counted},
+		{"bucket of CSV", 10_000, 100, func() (*files.Sink, error) {
 			c := s.config()
 			c.Formats = []string{"csv"}
 			return files.OpenS3(t.Context(), c)

@@ -61,13 +61,13 @@ func written(t table.Table, head []string) table.Table {
 }
 
 func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
-	fields := make([]csvColumn, len(columns))
+	fields := make([]*csvColumn, len(columns))
 	for i, name := range columns {
 		c, err := f.table.Column(name)
 		if err != nil {
 			return err
 		}
-		fields[i] = csvColumn{c, slices.Index(f.head, name), make(map[string]string)}
+		fields[i] = &csvColumn{Column: c, place: slices.Index(f.head, name), texts: make(map[string]string)}
 		if fields[i].place < 0 && !c.Added() {
 			return fmt.Errorf("column %s: %w", name, errMissing)
 		}
@@ -95,22 +95,33 @@ type csvColumn struct {
 	table.Column
 	place int // -1 if the file is older than the column
 	texts map[string]string
+	read  bool   // whether a cell was read
+	text  string // text of the last cell
+	last  table.Cell
 }
 
-// Equal strings from cell share memory. A cell does not keep the rest of its line in memory.
-func (c csvColumn) cell(record []string) (table.Cell, error) {
+// Many cells equal the cell above, which is parsed only once. Equal strings from cell share memory. A cell does not keep
+// the rest of its line in memory.
+func (c *csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil
 	}
-	cell, err := c.ParseCell(record[c.place])
-	if cell.Text == "" {
+	text := record[c.place]
+	if c.read && text == c.text {
+		return c.last, nil
+	}
+	cell, err := c.ParseCell(text)
+	if err != nil {
 		return cell, err
 	}
-	text, known := c.texts[cell.Text]
-	if !known {
-		text = strings.Clone(cell.Text)
-		c.texts[text] = text
+	if cell.Text != "" {
+		shared, known := c.texts[cell.Text]
+		if !known {
+			shared = strings.Clone(cell.Text)
+			c.texts[shared] = shared
+		}
+		cell.Text = shared
 	}
-	cell.Text = text
+	c.read, c.text, c.last = true, text, cell
 	return cell, nil
 }

@@ -42,9 +42,7 @@ func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 		return err
 	}
 	known.end += int64(data.Len())
-	for _, row := range rows {
-		known.add(row[idColumn].(string))
-	}
+	known.addRows(rows)
 	return nil
 }
 

@@ -82,3 +82,9 @@ func digest(text string) id {
 }
 
 func (h *hourIDs) add(text string) { h.ids[digest(text)] = struct{}{} }
+
+func (h *hourIDs) addRows(rows [][]any) {
+	for _, row := range rows {
+		h.add(row[idColumn].(string))
+	}
+}

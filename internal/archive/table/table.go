@@ -121,14 +121,18 @@ func DigestRows(rows func(t Table) [][]any) string {
 
 // Format returns a value as text. Times are in the RFC 3339 format with milliseconds. An unknown value is empty.
 func Format(value any) string {
-	if value == nil {
+	switch v := value.(type) {
+	case nil:
 		return ""
-	}
-	if at, ok := value.(time.Time); ok {
-		if at.IsZero() {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case time.Time:
+		if v.IsZero() {
 			return ""
 		}
-		return at.UTC().Format("2006-01-02T15:04:05.000Z")
+		return v.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	return fmt.Sprint(value)
 }
