@@ -17,11 +17,10 @@ import (
 // rawSQLite reads and changes a file without the code of this package.
 type rawSQLite struct {
 	*testing.T
-	path string
-	db   *sql.DB
+	db *sql.DB
 }
 
-func (r rawSQLite) Rows(of table.Table) [][]string { return tablesOf(r.T, r.path)(of) }
+func (r rawSQLite) Rows(of table.Table) [][]string { return tablesOf(r.T, r.db)(of) }
 
 func (r rawSQLite) Replace(of table.Table, rows [][]string) {
 	r.Helper()
@@ -53,7 +52,7 @@ func TestSQLiteChain(t *testing.T) {
 		r, err := database.SQLite.OpenReader(t.Context(), path, "")
 		check(t, err)
 		t.Cleanup(func() { check(t, r.Close()) })
-		return sinktest.ChainPlace{Sink: d, Raw: rawSQLite{t, path, raw}, Read: func() chain.Source { return r }, Manipulations: draws.Of(140, 1000)}
+		return sinktest.ChainPlace{Sink: d, Raw: rawSQLite{t, raw}, Read: func() chain.Source { return r }, Manipulations: draws.Of(75, 1000)}
 	})
 }
 

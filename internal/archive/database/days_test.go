@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,22 +22,22 @@ import (
 func TestDays(t *testing.T) {
 	text, err := os.ReadFile("testdata/views_of_hours.sql")
 	check(t, err)
-	var path string
+	var db *sql.DB
 	open := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
-		d, file := fresh(t)
-		path = file
-		return d, tablesOf(t, path)
+		d, path := fresh(t)
+		db = connect(t, path)
+		return d, tablesOf(t, db)
 	}
 	sinktest.TestDays(t, open, func(t *testing.T) {
 		for query := range strings.SplitSeq(strings.TrimSpace(string(text)), ";\n") {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
-			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
+			want, got := linesOf(t, db, strings.TrimSuffix(of, ";")), linesOf(t, db, "select * from "+name)
 			for i := range min(len(got), len(want)) {
 				got[i] = got[i][:len(want[i])] // the new columns come last in a view
 			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := sinktest.Diff(want, got); diff != "" {
 				t.Errorf("%s (-of hours +of days):\n%s", name, diff)
 			}
 		}

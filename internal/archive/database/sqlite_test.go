@@ -20,6 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/draws"
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
@@ -39,11 +40,24 @@ func fresh(t *testing.T) (*database.Database, string) {
 }
 
 // lines reads the file without the code of this package.
-func lines(t *testing.T, path, query string) (all [][]string) {
+func lines(t *testing.T, path, query string) [][]string {
+	t.Helper()
+	db := connect(t, path)
+	defer db.Close()
+	return linesOf(t, db, query)
+}
+
+// A connection is kept for several queries where possible, because each new connection parses the whole schema.
+func connect(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
 	check(t, err)
-	defer db.Close()
+	t.Cleanup(func() { check(t, db.Close()) })
+	return db
+}
+
+func linesOf(t *testing.T, db *sql.DB, query string) (all [][]string) {
+	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, query)
@@ -70,16 +84,16 @@ func lines(t *testing.T, path, query string) (all [][]string) {
 
 var check = fatal.If
 
-func tablesOf(t *testing.T, path string) sinktest.Rows {
+func tablesOf(t *testing.T, db *sql.DB) sinktest.Rows {
 	return func(of table.Table) [][]string {
-		return lines(t, path, "select "+strings.Join(of.Names(), ", ")+" from "+of.Name)
+		return linesOf(t, db, "select "+strings.Join(of.Names(), ", ")+" from "+of.Name)
 	}
 }
 
 func opened[S any](t *testing.T) (S, sinktest.Rows) {
 	t.Helper()
 	d, path := fresh(t)
-	return any(d).(S), tablesOf(t, path)
+	return any(d).(S), tablesOf(t, connect(t, path))
 }
 
 func TestSQLite(t *testing.T) {
@@ -136,7 +150,7 @@ func TestSQLiteConcurrent(t *testing.T) {
 
 // Programs that create a file at the same time must wait for each other.
 func TestSQLiteCreate(t *testing.T) {
-	for range 20 {
+	for range draws.Of(5, 100) {
 		path, failed := filepath.Join(t.TempDir(), "archive.db"), make(chan error)
 		for range 4 {
 			go func() {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
@@ -59,7 +57,7 @@ func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 		for _, row := range append(table.EventRows(of, Cluster, all), table.EventRows(of, "west", all)...) {
 			want = append(want, formatted(row))
 		}
-		if diff := cmp.Diff(sorted(want), sorted(rows(of))); diff != "" {
+		if diff := Diff(sorted(want), sorted(rows(of))); diff != "" {
 			t.Errorf("%s (-want +filed):\n%s", of.Name, diff)
 		}
 	}

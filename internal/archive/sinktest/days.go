@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/draws"
 )
@@ -175,7 +173,7 @@ func compareDays(t *testing.T, rows Rows) {
 				t.Errorf("%s has %d rows too many on %s", tt.of.Name, n, day)
 			}
 		}
-		if diff := cmp.Diff(texts(tt.of, tt.join(tt.hours)), texts(tt.of, joined)); diff != "" {
+		if diff := Diff(texts(tt.of, tt.join(tt.hours)), texts(tt.of, joined)); diff != "" {
 			t.Errorf("%s (-hours +filed):\n%s", tt.of.Name, diff)
 		}
 	}

@@ -264,7 +264,7 @@ func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time
 			continue
 		}
 		want := slices.DeleteFunc(slices.Clone(all[of.Name]), func(row []string) bool { return row[1] < table.Format(before) })
-		if diff := cmp.Diff(sorted(want), sorted(rows(of))); diff != "" {
+		if diff := Diff(sorted(want), sorted(rows(of))); diff != "" {
 			t.Errorf("%s (-rows to keep +rows after prune):\n%s", of.Name, diff)
 		}
 	}

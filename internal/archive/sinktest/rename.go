@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -72,7 +70,7 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	t.Helper()
 	for _, of := range table.All {
-		if diff := cmp.Diff(want[of.Name], sorted(rows(of))); diff != "" || len(want[of.Name]) == 0 {
+		if diff := Diff(want[of.Name], sorted(rows(of))); diff != "" || len(want[of.Name]) == 0 {
 			t.Errorf("%s (-renamed +filed):\n%s", of.Name, diff)
 		}
 	}

@@ -222,3 +222,11 @@ func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 }
 
 var check = fatal.If
+
+// Diff compares rows as [cmp.Diff] does. It returns fast if the rows are equal, because cmp is slow.
+func Diff(want, got [][]string) string {
+	if slices.EqualFunc(want, got, slices.Equal) {
+		return ""
+	}
+	return cmp.Diff(want, got)
+}
