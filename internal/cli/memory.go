@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/procfs"
 )
@@ -22,7 +23,7 @@ const reserve = 28 << 20
 // The difference is an eighth of the cgroup's limit, but at least reserve. $GOMEMLIMIT overrides Go's
 // limit.
 func LimitMemory() {
-	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
+	limit := groupLimit()
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(max(limit-max(limit/8, reserve), limit/2))
 	}
@@ -32,12 +33,15 @@ func LimitMemory() {
 // the lowest of these limits: $GOMEMLIMIT, the limit of the program's cgroup, and the limits of the
 // cgroup's parents.
 func MemoryLimit() int64 {
-	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
+	limit := groupLimit()
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
 		return soft
 	}
 	return limit
 }
+
+// The limit of the cgroup is read once, because the archive needs it for every response of the store.
+var groupLimit = sync.OnceValue(func() int64 { return GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup") })
 
 // GroupLimit returns the lowest memory limit among the program's cgroups and their parents, in bytes.
 // If there is no limit, it returns 0. The arguments are the mount points of procfs and of the cgroup
