@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,57 @@ import (
 //go:embed words.txt
 var list string
 
+// A rule is applied to text in lower case.
 type rule struct {
 	pattern *regexp.Regexp
-	advice  string
+	// Every match contains at least one of these parts. A search for them is much faster than a search for the pattern.
+	// If no part is known, parts is nil.
+	parts  [][]byte
+	advice string
+}
+
+// find returns the matches in a text.
+func (r rule) find(text []byte) [][]int {
+	if r.parts != nil && !slices.ContainsFunc(r.parts, func(part []byte) bool { return bytes.Contains(text, part) }) {
+		return nil
+	}
+	return r.pattern.FindAllIndex(text, -1)
+}
+
+// partsOf returns strings of which every match contains at least one, or nil if there are no such strings. It prefers
+// long strings.
+func partsOf(pattern *syntax.Regexp) (parts [][]byte) {
+	switch pattern.Op {
+	case syntax.OpLiteral:
+		return [][]byte{[]byte(string(pattern.Rune))}
+	case syntax.OpCapture:
+		return partsOf(pattern.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range pattern.Sub {
+			if found := partsOf(sub); shortest(found) > shortest(parts) {
+				parts = found
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range pattern.Sub {
+			found := partsOf(sub)
+			if found == nil {
+				return nil
+			}
+			parts = append(parts, found...)
+		}
+	}
+	return parts
+}
+
+// shortest returns the length of the shortest part, or 0 if there are no parts.
+func shortest(parts [][]byte) (length int) {
+	for _, part := range parts {
+		if length == 0 || len(part) < length {
+			length = len(part)
+		}
+	}
+	return length
 }
 
 func rules(t *testing.T) []rule {
@@ -35,12 +84,17 @@ func rules(t *testing.T) []rule {
 		if !found {
 			t.Fatalf("words.txt: no tab in %q", line)
 		}
-		pattern = strings.ReplaceAll(pattern, " ", `(?:[ \t]+|[ \t]*\n[ \t]*)`)
+		pattern = strings.ReplaceAll(strings.ToLower(pattern), " ", `(?:[ \t]+|[ \t]*\n[ \t]*)`)
 		end := `\b`
 		if strings.HasSuffix(pattern, "]") || strings.HasSuffix(pattern, `\.`) {
 			end = "" // the pattern ends in a punctuation mark, after which no word has to begin
 		}
-		rules = append(rules, rule{regexp.MustCompile(`(?i)\b(?:` + pattern + `)` + end), strings.TrimSpace(advice)})
+		pattern = `\b(?:` + pattern + `)` + end
+		parsed, err := syntax.Parse(pattern, syntax.Perl)
+		if err != nil {
+			t.Fatalf("words.txt: %v", err)
+		}
+		rules = append(rules, rule{regexp.MustCompile(pattern), partsOf(parsed), strings.TrimSpace(advice)})
 	}
 	return rules
 }
@@ -68,8 +122,9 @@ func TestWords(t *testing.T) {
 			return nil
 		}
 		files++
+		text = bytes.ToLower(text)
 		for _, r := range rules {
-			for _, at := range r.pattern.FindAllIndex(text, -1) {
+			for _, at := range r.find(text) {
 				line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
 				t.Errorf("%s:%d: %q: %s", name, line, text[at[0]:at[1]], r.advice)
 			}
@@ -173,8 +228,8 @@ func TestRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(examples)) {
-			text := strings.ReplaceAll(line, "⏎", "\n")
-			if got := slices.ContainsFunc(rules, func(r rule) bool { return r.pattern.MatchString(text) }); got != want {
+			text := []byte(strings.ToLower(strings.ReplaceAll(line, "⏎", "\n")))
+			if got := slices.ContainsFunc(rules, func(r rule) bool { return len(r.find(text)) > 0 }); got != want {
 				t.Errorf("a rule finds %q: %v, want %v", line, got, want)
 			}
 		}
