@@ -155,7 +155,7 @@ func TestConnection(t *testing.T) {
 // of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()
+	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

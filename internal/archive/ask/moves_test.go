@@ -53,7 +53,7 @@ var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node",
 // return, or are swapped, replaced or moved. Nodes reboot or are not scraped, a cluster is installed late, and the
 // archive lacks some hours.
 func TestMoves(t *testing.T) {
-	kinds, seeds := make(map[string]int), draws.Of(30, 80)
+	kinds, seeds := make(map[string]int), draws.Of(20, 80)
 	for seed := range uint64(seeds) {
 		p := foldtest.DrawPlaces(seed, october, true)
 		source := "--books=" + bookstest.File(t, "csv", p.Hours...)

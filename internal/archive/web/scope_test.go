@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 const scopes = `
@@ -183,7 +184,7 @@ func TestOthersHidden(t *testing.T) {
 		hidden[group] = marksOf(teams)
 	}
 	answered, refused := 0, 0
-	requests := 1500
+	requests := draws.Of(800, 5000)
 	if testing.Short() {
 		requests = 300
 	}

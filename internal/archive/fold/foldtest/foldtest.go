@@ -43,18 +43,21 @@ func (s *Store) series(metric string) []*fold.Series {
 
 // Labels returns labels, sorted by name, from pairs of names and values.
 func Labels(metric string, pairs ...string) fold.Labels {
-	labels := fold.Labels{{Name: "__name__", Value: metric}}
+	labels := append(make(fold.Labels, 0, 1+len(pairs)/2), fold.Label{Name: "__name__", Value: metric})
 	for i := 0; i < len(pairs); i += 2 {
 		labels = append(labels, fold.Label{Name: pairs[i], Value: pairs[i+1]})
 	}
-	slices.SortFunc(labels, func(a, b fold.Label) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(labels, func(a, b fold.Label) int { return strings.Compare(a.Name, b.Name) })
 	return labels
 }
 
 func keyOf(labels fold.Labels) string {
 	var text strings.Builder
+	text.Grow(32 * len(labels))
 	for _, l := range labels {
-		text.WriteString(l.Name + " " + l.Value + "} {")
+		for _, part := range []string{l.Name, " ", l.Value, "} {"} {
+			text.WriteString(part)
+		}
 	}
 	return text.String()
 }
