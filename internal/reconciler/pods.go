@@ -9,8 +9,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
-
-	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
 // podInformers returns one informer for all pods if the part "workloads" is enabled, and otherwise an informer for each
@@ -22,7 +20,7 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	}
 	var all []cache.SharedIndexInformer
 	for _, ns := range namespaces {
-		informer := coreinformers.NewPodInformer(kube, ns, 0, cache.Indexers{})
+		informer := watch.Informer(kube.CoreV1().Pods(ns), &corev1.Pod{})
 		_ = informer.SetTransform(p.trim) // this fails only for a running informer
 		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)

@@ -9,7 +9,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -72,7 +71,7 @@ func (i *Injector) Rejected() {
 func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures *watch.Failures) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ParametersName))
+	parameters := watch.Informer(kube.CoreV1().ConfigMaps(i.opts.Namespace), &corev1.ConfigMap{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
 	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for a stopped informer
 	all.Go(func() { parameters.RunWithContext(ctx) })
@@ -81,7 +80,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 		i.certificate.Follow(ctx, i.opts.Certificates, i.log)
 		return
 	}
-	secrets := coreinformers.NewFilteredSecretInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ServiceName))
+	secrets := watch.Informer(kube.CoreV1().Secrets(i.opts.Namespace), &corev1.Secret{}, watch.Named(sidecar.ServiceName))
 	failures.Follow(secrets, watch.Secrets)
 	_, _ = secrets.AddEventHandler(handler(i.setSecret))
 	secrets.RunWithContext(ctx)

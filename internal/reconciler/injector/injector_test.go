@@ -26,10 +26,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
@@ -156,7 +156,7 @@ func FuzzReview(f *testing.F) {
 // authority, even after a change of leader and a repeated installation. Changed parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset(
+		kube := kubetest.New(
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}},
 			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "gpuledger"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "sidecar.gpuledger.io"}}},
 		)
@@ -202,7 +202,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-func change(t *testing.T, kube *fake.Clientset, authority []byte) {
+func change(t *testing.T, kube *kubetest.Client, authority []byte) {
 	t.Helper()
 	webhooks := kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	w, err := webhooks.Get(t.Context(), "gpuledger", metav1.GetOptions{})
@@ -212,7 +212,7 @@ func change(t *testing.T, kube *fake.Clientset, authority []byte) {
 	check(t, err)
 }
 
-func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
+func checkTrusted(t *testing.T, kube *kubetest.Client, authority []byte) {
 	t.Helper()
 	w, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "gpuledger", metav1.GetOptions{})
 	check(t, err)
@@ -241,7 +241,7 @@ func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPo
 	return string(c.Leaf.Raw)
 }
 
-func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
+func checkParameters(t *testing.T, kube *kubetest.Client, i *Injector) {
 	t.Helper()
 	maps := kube.CoreV1().ConfigMaps(namespace)
 	parameters := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ParametersName}, Data: map[string]string{"image": "i", "nodes": "*"}}
@@ -276,7 +276,7 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 // must wait for a missing Secret, and must keep its valid certificate if the new certificate is invalid.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
+		kube := kubetest.New()
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		defer all.Wait()
@@ -312,7 +312,7 @@ func TestSecretOfOthers(t *testing.T) {
 // successful renewal.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})
+		kube := kubetest.New(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})
 		var broken atomic.Bool
 		kube.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return broken.Load(), nil, errors.New("the server is currently unable to handle the request")
@@ -340,7 +340,7 @@ func TestRenewalErrors(t *testing.T) {
 	})
 }
 
-func secret(t *testing.T, kube *fake.Clientset) *corev1.Secret {
+func secret(t *testing.T, kube *kubetest.Client) *corev1.Secret {
 	t.Helper()
 	s, err := kube.CoreV1().Secrets(namespace).Get(t.Context(), sidecar.ServiceName, metav1.GetOptions{})
 	check(t, err)

@@ -12,10 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	admissionapply "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
-	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -37,7 +35,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	webhooks := admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(watches, 0, cache.Indexers{}, watch.Named(sidecar.Name))
+	webhooks := watch.Informer(watches.AdmissionregistrationV1().MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{}, watch.Named(sidecar.Name))
 	failures.Follow(webhooks, watch.Webhooks)
 	_, _ = webhooks.AddEventHandler(handler(func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
 		i.webhook.Store(w)

@@ -10,10 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
 // TestCleanupOfManyNodes checks that all Nodes are cleaned even if the writes take longer than the few minutes for
@@ -27,7 +27,7 @@ func TestCleanupOfManyNodes(t *testing.T) {
 		}
 		first := corev1.NodeList{ListMeta: metav1.ListMeta{Continue: "more"}, Items: []corev1.Node{labelled("a"), {ObjectMeta: metav1.ObjectMeta{Name: "b"}}, labelled("c")}}
 		second := corev1.NodeList{Items: []corev1.Node{labelled("d")}}
-		kube, began := fake.NewClientset(), time.Now()
+		kube, began := kubetest.New(), time.Now()
 		kube.PrependReactor("list", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			switch {
 			case action.(clienttesting.ListActionImpl).ListOptions.Continue == "":

@@ -25,10 +25,9 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
@@ -82,7 +81,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	defer server.Close()
 	node, pod, slice := objects(t, server.Listener.Addr().String())
 	owner := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuledger", Name: "gpuledger", UID: "d1"}}
-	kube := fake.NewClientset(node, pod, slice, owner)
+	kube := kubetest.New(node, pod, slice, owner)
 	kube.Resources = []*metav1.APIResourceList{{
 		GroupVersion: resourcev1.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "resourceslices"}},
 	}}
@@ -97,7 +96,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 		}
 	}
 
-	pods := coreinformers.NewPodInformer(kube, "", 0, cache.Indexers{})
+	pods := watch.Informer(kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
 	if err := pods.SetTransform(func(obj any) (any, error) { return labels.Keep(obj.(*corev1.Pod)), nil }); err != nil {
 		t.Fatal(err)
 	}

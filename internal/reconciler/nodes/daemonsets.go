@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -32,7 +31,7 @@ type daemonSets struct {
 func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watch.Failures, log *slog.Logger) *daemonSets {
 	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
 	for listed := range o.DaemonSets {
-		informer := appsinformers.NewFilteredDaemonSetInformer(kube, listed.Namespace, 0, cache.Indexers{}, watch.Named(listed.Name))
+		informer := watch.Informer(kube.AppsV1().DaemonSets(listed.Namespace), &appsv1.DaemonSet{}, watch.Named(listed.Name))
 		_ = informer.SetTransform(trimDaemonSet) // this fails only for a running informer
 		failures.Follow(informer, watch.DaemonSets)
 		d.informers = append(d.informers, informer)

@@ -9,7 +9,6 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -72,7 +71,7 @@ func (t *term) followSlices(ctx context.Context) error {
 
 func (t *term) newSlices() (*resourceSlices, error) {
 	s := &resourceSlices{
-		informer: resourceinformers.NewResourceSliceInformer(t.watches, 0, cache.Indexers{}),
+		informer: watch.Informer(t.watches.ResourceV1().ResourceSlices(), &resourcev1.ResourceSlice{}),
 		first:    t.admit,
 		nodes:    make(map[string]int),
 	}

@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // TestTermEndsAtOnce checks that a context that ends early causes no error, because an error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
+		pods := watch.Informer(w.kube.CoreV1().Pods(worldDaemonSet.Namespace), &corev1.Pod{})
 		ctx, end := context.WithCancel(t.Context())
 		end()
 		pods.RunWithContext(ctx)

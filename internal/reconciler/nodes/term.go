@@ -23,7 +23,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
@@ -87,7 +86,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		changes:   newChanges(c.Record, spentKey, log),
 		pods:      c.Pods,
 		owners:    newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
-		nodes:     coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
+		nodes:     watch.Informer(c.Watches.CoreV1().Nodes(), &corev1.Node{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(

@@ -16,23 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-
-	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // world is a cluster in memory, with one exporter on each Node, for tests in a synctest bubble.
 type world struct {
 	t     *testing.T
-	kube  *fake.Clientset
+	kube  *kubetest.Client
 	opts  Options
 	logs  *strings.Builder
 	lease lease
@@ -58,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	opts.Resync, opts.Confirm, opts.LabelTTL = 10*time.Minute, 10*time.Second, 24*time.Hour
 	opts.Concurrency, opts.Rate, opts.Writes = 16, 200, 20
 	w := &world{
-		t: t, kube: fake.NewClientset(), opts: opts, logs: &strings.Builder{},
+		t: t, kube: kubetest.New(), opts: opts, logs: &strings.Builder{},
 		pages: make(map[string]inventory.Page), health: make(map[string]health.Page), hangs: make(map[string]bool), read: make(map[string]time.Time),
 	}
 	w.createDaemonSet(worldDaemonSetUID)
@@ -200,7 +198,7 @@ func (w *world) term(pods cache.SharedIndexInformer) *term {
 // lead runs a term until the returned function is called.
 func (w *world) lead() (*term, func()) {
 	w.t.Helper()
-	pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
+	pods := watch.Informer(w.kube.CoreV1().Pods(worldDaemonSet.Namespace), &corev1.Pod{})
 	w.check(pods.SetTransform(func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			return w.opts.Exporters.Keep(pod), nil

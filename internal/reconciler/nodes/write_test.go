@@ -16,18 +16,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
 // TestApply checks that the request body contains only the Node's UID, the labels and the annotation. Without the UID,
 // the request could create a Node.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
-	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
+	kube := kubetest.New(&corev1.Node{ObjectMeta: to})
 	want := desired("1")
 	want.Annotations = map[string]string{"gpuledger.io/inventory": "{}"}
 	if err := apply(t.Context(), kube, to, want); err != nil {
@@ -53,7 +53,7 @@ func TestApply(t *testing.T) {
 
 // TestNothingToTakeOver checks that no empty patch is sent to a Node whose labels were already taken over.
 func TestNothingToTakeOver(t *testing.T) {
-	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	kube := kubetest.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
 	if err := trm.takeOver(t.Context(), "a"); !errors.Is(err, errNothing) {
 		t.Errorf("error: %v", err)

@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
@@ -46,7 +46,7 @@ func TestServed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				kube, look := fake.NewClientset(), 0
+				kube, look := kubetest.New(), 0
 				kube.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
 					look++
 					if look <= tt.fails {
@@ -85,7 +85,7 @@ func TestServedEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kube := range map[string]kubernetes.Interface{"missing": fake.NewClientset(), "hanging": hanging} {
+	for name, kube := range map[string]kubernetes.Interface{"missing": kubetest.New(), "hanging": hanging} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()

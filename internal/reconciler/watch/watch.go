@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/metric"
@@ -31,6 +33,32 @@ const (
 	Secrets        = "secrets"
 	Webhooks       = "mutatingwebhookconfigurations"
 )
+
+// Client lists and watches one resource. The clients of client-go for pods, Nodes and so on implement it. L is a list,
+// such as [corev1.PodList].
+type Client[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// Informer returns an informer for the objects of a client. The object, such as an empty pod, shows their type. The
+// informers of client-go do the same, but importing them compiles the informers of all resources of Kubernetes.
+func Informer[L runtime.Object](client Client[L], object runtime.Object, limits ...func(*metav1.ListOptions)) cache.SharedIndexInformer {
+	limited := func(options metav1.ListOptions) metav1.ListOptions {
+		for _, limit := range limits {
+			limit(&options)
+		}
+		return options
+	}
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, limited(options))
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, limited(options))
+		},
+	}, object, 0, cache.Indexers{})
+}
 
 // Named limits an informer to the object with the given name.
 func Named(name string) func(*metav1.ListOptions) {

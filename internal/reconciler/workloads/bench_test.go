@@ -17,11 +17,11 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	reconcilerwatch "github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -66,7 +66,7 @@ func follow(b *testing.B) busy {
 	b.Helper()
 	before := heap()
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
-	kube := fake.NewClientset()
+	kube := kubetest.New()
 	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: listPods, WatchFuncWithContext: watchNothing}, kube)
 	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})

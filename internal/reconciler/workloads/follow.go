@@ -8,7 +8,6 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -86,7 +85,7 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
 	}
-	informer := resourceinformers.NewResourceClaimInformer(c.Watches, metav1.NamespaceAll, 0, cache.Indexers{})
+	informer := watch.Informer(c.Watches.ResourceV1().ResourceClaims(metav1.NamespaceAll), &resourcev1.ResourceClaim{})
 	c.Failures.Follow(informer, watch.ResourceClaims)
 	// This call fails only for a running informer.
 	_ = informer.SetTransform(func(obj any) (any, error) {

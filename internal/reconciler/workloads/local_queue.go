@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
@@ -92,7 +91,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 	if !ok || !w.mayList(ctx, c, of, b) {
 		return nil
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(c.Dynamic, of, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	informer := watch.Informer(c.Dynamic.Resource(of), &unstructured.Unstructured{})
 	c.Failures.Follow(informer, watch.LocalQueues)
 	put := func(obj any) {
 		if q, ok := obj.(*unstructured.Unstructured); ok {

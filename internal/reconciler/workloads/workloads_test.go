@@ -13,9 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
@@ -252,7 +250,7 @@ func (w *world) stall(resource string, until <-chan struct{}) {
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		informer := coreinformers.NewPodInformer(w.kube, metav1.NamespaceAll, 0, cache.Indexers{})
+		informer := watch.Informer(w.kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		informer.RunWithContext(ctx)

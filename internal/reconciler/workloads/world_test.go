@@ -23,11 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
@@ -36,7 +34,7 @@ import (
 // cluster.
 type world struct {
 	t      *testing.T
-	kube   *fake.Clientset
+	kube   *kubetest.Client
 	owners *metadatafake.FakeMetadataClient
 	others *dynamicfake.FakeDynamicClient // local queues
 	*workloads.Workloads
@@ -110,7 +108,8 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 		}
 	}
 	w.others = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), others...)
-	w.kube = fake.NewClientset(known...)
+	kubetest.RefuseStreams(&w.others.Fake)
+	w.kube = kubetest.New(known...)
 	for _, k := range kinds {
 		w.serve(k.groupVersion, k.kind, k.resource, !k.cluster)
 	}
@@ -155,7 +154,7 @@ func options(t testing.TB, events *bytes.Buffer, args ...string) workloads.Optio
 func (w *world) lead() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	informer := coreinformers.NewPodInformer(w.kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	informer := watch.Informer(w.kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
 	err := informer.SetTransform(func(obj any) (any, error) {
 		if p, ok := obj.(*corev1.Pod); ok {
 			if kept, ok := w.Keep(p); ok {
