@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
@@ -126,6 +127,24 @@ func TestHandover(t *testing.T) {
 	if writes := nodeWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes after the second replica took over: %v", writes)
 	}
+}
+
+// TestDeletedLease checks that the leader creates the Lease again and continues, and that it stops if someone makes another
+// replica the holder.
+func TestDeletedLease(t *testing.T) {
+	leases := world.Client.CoordinationV1().Leases(namespace)
+	r := lead(t, "--enable=labels")
+	check(t, leases.Delete(t.Context(), account, meta.DeleteOptions{}))
+	eventually(t, "there is a Lease", func() bool {
+		lease, err := leases.Get(t.Context(), account, meta.GetOptions{})
+		return err == nil && *lease.Spec.HolderIdentity == t.Name()
+	})
+	if lost := r.logLines("lost leadership"); len(lost) > 0 {
+		t.Errorf("the leader did not continue: %v", lost)
+	}
+	_ = must(leases.Patch(t.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":"other"}}`), meta.PatchOptions{}))(t)
+	r.await("lost leadership")
+	eventually(t, "it leads again after the Lease has expired", func() bool { return len(r.logLines(`"msg":"leading"`)) == 2 })
 }
 
 func TestKubeconfig(t *testing.T) {

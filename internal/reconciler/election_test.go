@@ -12,8 +12,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
 func newElection(identity string) *election {
@@ -23,7 +24,7 @@ func newElection(identity string) *election {
 	}
 }
 
-func holder(t *testing.T, kube *fake.Clientset) string {
+func holder(t *testing.T, kube *kubetest.Client) string {
 	t.Helper()
 	lease, err := kube.CoordinationV1().Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
 	if err != nil {
@@ -35,7 +36,7 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 // TestLeaseIsReleasedLast checks that, at shutdown, the leader holds the Lease until its last write has ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
+		kube := kubetest.New()
 		ctx, stop := context.WithCancel(t.Context())
 		e := newElection("first")
 		ended := make(chan error)
@@ -67,7 +68,7 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 // and must then wait for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
+		kube := kubetest.New()
 		var broken atomic.Bool
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return broken.Load(), &coordinationv1.Lease{}, errors.New("gone")
@@ -111,7 +112,7 @@ func TestTermFails(t *testing.T) {
 			want := errors.New("broken")
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			err := e.Run(ctx, fake.NewClientset(), func(context.Context) error {
+			err := e.Run(ctx, kubetest.New(), func(context.Context) error {
 				stop() // end the term with an error, as after a failed cleanup
 				return want
 			})
@@ -125,7 +126,7 @@ func TestTermFails(t *testing.T) {
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.NowMicro()
-		kube := fake.NewClientset(&coordinationv1.Lease{
+		kube := kubetest.New(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "gpuledger", Name: "lease"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now},
 		})
@@ -153,11 +154,10 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease checks that a leader whose renewals hang stops before another replica can become the leader,
-// although client-go's elector waits until its requests return.
+// TestHangingLease checks that a leader whose renewals hang stops before another replica can become the leader.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
+		kube := kubetest.New()
 		var hangs atomic.Bool
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if hangs.Load() {
@@ -193,7 +193,7 @@ func TestHangingLease(t *testing.T) {
 // write.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
+		kube := kubetest.New()
 		var broken atomic.Bool
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return broken.Load(), &coordinationv1.Lease{}, errors.New("gone")

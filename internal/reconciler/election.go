@@ -1,0 +1,98 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// election makes one replica at a time the leader.
+type election struct {
+	lease Lease
+	log   *slog.Logger
+	// leading is set while this replica is the leader. settled is set after this replica has observed that some replica
+	// is the leader.
+	leading, settled atomic.Bool
+}
+
+// Run calls the function term each time this replica acquires the Lease, until the context ends or the function returns
+// an error.
+func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
+	if !e.lease.Elect {
+		return e.term(ctx, term)
+	}
+	lock := newLock(e.lease, kube.CoordinationV1().Leases(e.lease.Namespace))
+	for ctx.Err() == nil {
+		if err := e.stand(ctx, lock, term); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stand waits for the Lease and calls term once. The context of term ends when this replica might no longer hold the
+// Lease. The replica renews the Lease until the last write of term, and then releases it.
+func (e *election) stand(ctx context.Context, lock *lock, term func(context.Context) error) error {
+	defer lock.release(context.WithoutCancel(ctx)) // a request to acquire the Lease may succeed although the context ended
+	if !e.acquire(ctx, lock) {
+		return nil
+	}
+	tenure, end := context.WithCancel(ctx)
+	defer end()
+	held, drop := context.WithCancel(context.WithoutCancel(ctx))
+	var renewals sync.WaitGroup
+	defer renewals.Wait()
+	defer drop()
+	renewals.Go(func() { lock.keep(held, end) })
+	return e.term(tenure, term)
+}
+
+// acquire returns false if the context ends first.
+func (e *election) acquire(ctx context.Context, lock *lock) bool {
+	following, logged := "", ""
+	for ctx.Err() == nil {
+		switch holder, err := lock.take(ctx); {
+		case err == nil && holder == e.lease.Identity:
+			if time.Now().Before(lock.expires()) { // otherwise the response came too late
+				return true
+			}
+		case err == nil && holder != following:
+			following = holder
+			e.settled.Store(true)
+			e.log.Info("following", "leader", holder)
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err): // another replica was faster
+		case err != nil && err.Error() != logged && ctx.Err() == nil:
+			logged = err.Error()
+			e.log.Warn("cannot acquire the Lease, will retry", "err", err)
+		}
+		pause(ctx, wait.Jitter(lock.retry, 1))
+	}
+	return false
+}
+
+// term calls the function unless the context has ended. leading stays set until the function returns.
+func (e *election) term(ctx context.Context, term func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	e.leading.Store(true)
+	defer e.leading.Store(false)
+	e.settled.Store(true)
+	e.log.Info("leading")
+	defer e.log.Info("lost leadership")
+	return term(ctx)
+}
+
+// pause returns early if the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

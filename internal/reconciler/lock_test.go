@@ -1,0 +1,247 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// leaseServer stores one Lease as an API server does: a write must contain the current resourceVersion.
+type leaseServer struct {
+	mu      sync.Mutex
+	lease   *coordinationv1.Lease
+	version int
+	stored  map[string]time.Time // last write of each holder
+}
+
+var (
+	leases     = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
+	errUnsent  = errors.New("the request was lost")
+	errNoReply = errors.New("the response was lost")
+)
+
+func (s *leaseServer) get() (*coordinationv1.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease == nil {
+		return nil, apierrors.NewNotFound(leases, "lease")
+	}
+	return s.lease.DeepCopy(), nil
+}
+
+// since returns the time since the last write that made the given replica the holder.
+func (s *leaseServer) since(holder string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.stored[holder])
+}
+
+func (s *leaseServer) put(lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := ""
+	if s.lease != nil {
+		current = s.lease.ResourceVersion
+	}
+	switch {
+	case lease.ResourceVersion == "" && current != "":
+		return nil, apierrors.NewAlreadyExists(leases, lease.Name)
+	case lease.ResourceVersion != current:
+		return nil, apierrors.NewConflict(leases, lease.Name, errors.New("the object has been modified"))
+	}
+	s.version++
+	s.lease = lease.DeepCopy()
+	s.lease.ResourceVersion, s.lease.UID = strconv.Itoa(s.version), "one"
+	s.stored[valueOf(lease.Spec.HolderIdentity)] = time.Now()
+	return s.lease.DeepCopy(), nil
+}
+
+// badNetwork is the connection of one replica to the server. While broken is set, requests and responses are lost or take
+// long.
+type badNetwork struct {
+	kubernetes.Interface
+	coordinationclient.CoordinationV1Interface
+	coordinationclient.LeaseInterface
+	server *leaseServer
+	broken atomic.Bool
+}
+
+func (n *badNetwork) CoordinationV1() coordinationclient.CoordinationV1Interface { return n }
+func (n *badNetwork) Leases(string) coordinationclient.LeaseInterface            { return n }
+func (n *badNetwork) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return n.send(ctx, n.server.get)
+}
+
+func (n *badNetwork) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return n.send(ctx, func() (*coordinationv1.Lease, error) { return n.server.put(lease) })
+}
+
+func (n *badNetwork) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return n.send(ctx, func() (*coordinationv1.Lease, error) { return n.server.put(lease) })
+}
+
+// send may process a request although its response is lost, and may process it long after the client has given up.
+func (n *badNetwork) send(ctx context.Context, request func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	if !n.broken.Load() {
+		time.Sleep(rand.N(20 * time.Millisecond))
+		return request()
+	}
+	delay := func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(4*time.Second)) }
+	type response struct {
+		lease *coordinationv1.Lease
+		err   error
+	}
+	responses := make(chan response, 1)
+	before, after := delay(), delay()
+	switch rand.N(4) {
+	case 0:
+		pause(ctx, before)
+		return nil, errUnsent
+	case 1:
+		go func() { time.Sleep(before); _, _ = request() }()
+		pause(ctx, after)
+		return nil, errNoReply
+	default:
+		go func() {
+			time.Sleep(before)
+			lease, err := request()
+			time.Sleep(after)
+			responses <- response{lease, err}
+		}()
+	}
+	select {
+	case r := <-responses:
+		return r.lease, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(requestTimeout):
+		return nil, context.DeadlineExceeded
+	}
+}
+
+// TestOneLeader simulates hours with three replicas, bad networks and restarts. Two replicas must never be allowed to write
+// at the same time. Each must stop two thirds of the Lease's duration after the server stored its last renewal. While the
+// networks work, there must soon be a leader.
+func TestOneLeader(t *testing.T) {
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			server := &leaseServer{stored: make(map[string]time.Time)}
+			var writing atomic.Int64
+			var terms, overlaps atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
+			var replicas sync.WaitGroup
+			var networks []*badNetwork
+			for i := range 3 {
+				n := &badNetwork{server: server}
+				networks = append(networks, n)
+				identity := ""
+				term := func(ctx context.Context) error {
+					terms.Add(1)
+					if writing.Add(1) > 1 {
+						overlaps.Add(1)
+					}
+					<-ctx.Done()
+					writing.Add(-1)
+					if late := server.since(identity); late > 10*time.Second {
+						t.Errorf("%s could write for %v after its last renewal", identity, late)
+					}
+					time.Sleep(rand.N(3 * time.Second)) // the last write
+					return nil
+				}
+				replicas.Go(func() {
+					for life := 0; ctx.Err() == nil; life++ {
+						identity = fmt.Sprintf("replica-%d-%d", i, life)
+						e := newElection(identity)
+						alive, die := context.WithTimeout(ctx, time.Duration(rand.ExpFloat64()*float64(2*time.Hour)))
+						if err := e.Run(alive, n, term); err != nil {
+							t.Error(err)
+						}
+						die()
+					}
+				})
+			}
+			for range 50 {
+				for _, n := range networks {
+					n.broken.Store(rand.N(2) == 0)
+				}
+				time.Sleep(rand.N(10 * time.Minute))
+				for _, n := range networks {
+					n.broken.Store(false)
+				}
+				time.Sleep(2 * time.Minute) // longer than the duration of the Lease and requests that are still delayed
+				if holderOf(server) == "" {
+					time.Sleep(30 * time.Second) // the leader may just have ended
+				}
+				if holderOf(server) == "" {
+					t.Error("no replica leads although all networks work")
+				}
+			}
+			stop()
+			replicas.Wait()
+			if n := overlaps.Load(); n > 0 || terms.Load() < 10 {
+				t.Errorf("%d of %d terms began while another replica could write", n, terms.Load())
+			}
+		})
+	}
+}
+
+func holderOf(s *leaseServer) string {
+	lease, err := s.get()
+	if err != nil {
+		return ""
+	}
+	return valueOf(lease.Spec.HolderIdentity)
+}
+
+// TestTakenLease checks that a leader stops at once if someone else, such as an administrator, makes another replica the
+// holder of the Lease.
+func TestTakenLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &leaseServer{stored: make(map[string]time.Time)}
+		ctx, stop := context.WithCancel(t.Context())
+		left, ended := make(chan time.Time, 1), make(chan error)
+		e := newElection("first")
+		go func() {
+			ended <- e.Run(ctx, &badNetwork{server: server}, func(ctx context.Context) error {
+				<-ctx.Done()
+				left <- time.Now()
+				return nil
+			})
+		}()
+		time.Sleep(time.Second)
+		lease, err := server.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Spec.HolderIdentity = new("other")
+		if _, err := server.put(lease); err != nil {
+			t.Fatal(err)
+		}
+		taken := time.Now()
+		if took := (<-left).Sub(taken); took > 2*time.Second {
+			t.Errorf("the term continued for %v", took)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if holder := holderOf(server); holder != "other" {
+			t.Errorf("%q holds the lease", holder)
+		}
+	})
+}
