@@ -101,7 +101,6 @@ struct watch {
 };
 
 /* Guarded by the lock, like the state. */
-static const char *log_path;
 static int initialised;
 static dcgmHandle_t connection; /* 0 while there is no connection */
 static dcgmHandle_t connections;
@@ -182,17 +181,6 @@ static dcgmReturn_t check_connection(dcgmHandle_t handle)
 
 /* ---- calls ---- */
 
-static void report(const char *name, const char *uuid, int ret, const char *value)
-{
-    struct timespec t;
-    int fd = log_path ? open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-    if (fd < 0)
-        return;
-    clock_gettime(CLOCK_REALTIME, &t);
-    dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)t.tv_sec, t.tv_nsec, name, uuid, ret, value);
-    close(fd);
-}
-
 /* Takes the lock and begins a call. The caller must end it, even after an error. */
 static dcgmReturn_t begin(const char *name)
 {
@@ -219,7 +207,7 @@ static dcgmReturn_t begin_on(const char *name, dcgmHandle_t handle)
 /* Logs the call and releases the lock. */
 static dcgmReturn_t end(const char *name, dcgmReturn_t ret)
 {
-    report(name, "-", ret, "-");
+    log_call(name, "-", ret, "-");
     pthread_mutex_unlock(&lock);
     return ret;
 }
@@ -253,7 +241,7 @@ dcgmReturn_t dcgmInit(void)
 {
     pthread_mutex_lock(&lock);
     state_path = environment("GPULEDGER_FAKE_DCGM_STATE");
-    log_path = environment("GPULEDGER_FAKE_DCGM_LOG");
+    open_log("GPULEDGER_FAKE_DCGM_LOG");
     memset(&state_seen, 0, sizeof state_seen);
     if (!refresh())
         parse(calloc(1, 1));
@@ -284,7 +272,7 @@ static dcgmReturn_t connect_call(const char *name, const char *address, dcgmHand
         identify(engine_seen, sizeof engine_seen);
         *handle = connection = ++connections;
     }
-    report(name, "-", ret, address ? address : "-");
+    log_call(name, "-", ret, address ? address : "-");
     pthread_mutex_unlock(&lock);
     return ret;
 }
@@ -748,7 +736,7 @@ static void report_field(const char *name, dcgmGroupEntityPair_t pair, unsigned 
 {
     char what[64];
     snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
-    report(name, entity(pair) ? uuid_in(pair) : "-", ret, what);
+    log_call(name, entity(pair) ? uuid_in(pair) : "-", ret, what);
 }
 
 static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id)

@@ -88,11 +88,11 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
 static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health)
 {
     for (int i = 0; i < health->fields; i++) {
-        if (strncmp(health->key[i], "gpm", 3) != 0)
+        if (strncmp(health->field[i].key, "gpm", 3) != 0)
             continue;
-        unsigned long id = strtoul(health->key[i] + 3, NULL, 10);
+        unsigned long id = strtoul(health->field[i].key + 3, NULL, 10);
         if (id < NVML_GPM_METRIC_MAX && isnan(s->metrics[id]))
-            s->metrics[id] = strtod(health->value[i], NULL);
+            s->metrics[id] = strtod(health->field[i].value, NULL);
     }
 }
 

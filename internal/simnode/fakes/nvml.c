@@ -146,7 +146,6 @@ static const char *built_version(void) { return strchr((const char *)built, ':')
 
 /* Guarded by the lock, like the state. */
 static struct nvmlDevice_st *handles;
-static const char *log_path;
 static int inits;
 static unsigned long long init_generation;
 
@@ -274,19 +273,9 @@ static nvmlReturn_t begin_for(struct call *c, const char *name, nvmlDevice_t dev
     return ret == NVML_SUCCESS && !get(c->gpu, key) ? NVML_ERROR_NOT_SUPPORTED : ret;
 }
 
-/* Appends a line to the call log. A log that cannot be opened, as in a sandbox, is not opened again before the next nvmlInit. */
 static void report(const struct call *c, nvmlReturn_t ret)
 {
-    struct timespec now;
-    int fd = log_path ? open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-    if (fd < 0) {
-        log_path = NULL;
-        return;
-    }
-    clock_gettime(CLOCK_REALTIME, &now);
-    dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)now.tv_sec, now.tv_nsec, c->name,
-            c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS || ret == NVML_ERROR_TIMEOUT ? c->value : "-");
-    close(fd);
+    log_call(c->name, c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS || ret == NVML_ERROR_TIMEOUT ? c->value : "-");
 }
 
 /* Logs the call and releases the lock. */
@@ -412,7 +401,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     (void)flags;
     pthread_mutex_lock(&lock);
     state_path = environment("GPULEDGER_FAKE_NVML_STATE");
-    log_path = environment("GPULEDGER_FAKE_NVML_LOG");
+    open_log("GPULEDGER_FAKE_NVML_LOG");
     devices_path = environment("GPULEDGER_FAKE_NVML_DEVICES");
     memset(&state_seen, 0, sizeof state_seen);
     if (!refresh())
@@ -731,14 +720,14 @@ static void add_fields_of(const struct record *health)
 {
     for (int i = 0; i < health->fields; i++) {
         char *end;
-        if (strncmp(health->key[i], "field", 5) != 0)
+        if (strncmp(health->field[i].key, "field", 5) != 0)
             continue;
-        unsigned int field = (unsigned int)strtoul(health->key[i] + 5, &end, 10), scope = 0;
+        unsigned int field = (unsigned int)strtoul(health->field[i].key + 5, &end, 10), scope = 0;
         if (*end == '.')
             scope = strcmp(end, ".all") == 0 ? UINT_MAX : (unsigned int)strtoul(end + 1, NULL, 10);
         struct slot *s = slot_of(field, scope);
         if (!s->value)
-            *s = (struct slot){field, scope, health->value[i]};
+            *s = (struct slot){field, scope, health->field[i].value};
     }
 }
 

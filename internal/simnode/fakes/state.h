@@ -20,13 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FIELDS = 96, MAX_KINDS = 32 };
+enum { MAX_KINDS = 32 };
 
 /* One line of the state file. Keys and values point into the file's text. */
 struct record {
-    int fields;
     struct record *next; /* of the same name */
-    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
+    int fields;
+    struct {
+        const char *key, *value;
+    } field[];
 };
 
 /* The records of one name. */
@@ -42,12 +44,13 @@ static char *state_text;
 static char *live_template; /* the file's text, if it describes a GPU as in live.h */
 static struct kind kinds[MAX_KINDS];
 static int kinds_used;
+static int call_log = -1;
 
 static const char *get(const struct record *r, const char *key)
 {
     for (int i = 0; r && i < r->fields; i++)
-        if (strcmp(r->key[i], key) == 0)
-            return r->value[i];
+        if (strcmp(r->field[i].key, key) == 0)
+            return r->field[i].value;
     return NULL;
 }
 
@@ -93,14 +96,17 @@ static void parse_line(char *line)
         k = &kinds[kinds_used++];
         *k = (struct kind){.name = name, .end = &k->first};
     }
-    struct record *r = calloc(1, sizeof *r);
-    for (char *field; (field = strsep(&line, "\t")) && r->fields < MAX_FIELDS;) {
+    size_t most = 1;
+    for (const char *c = line; c && *c; c++)
+        most += *c == '\t';
+    struct record *r = calloc(1, sizeof *r + most * sizeof *r->field);
+    for (char *field; (field = strsep(&line, "\t"));) {
         char *value = strchr(field, '=');
         if (!value)
             continue;
         *value++ = '\0';
-        r->key[r->fields] = field;
-        r->value[r->fields++] = value;
+        r->field[r->fields].key = field;
+        r->field[r->fields++].value = value;
     }
     *k->end = r;
     k->end = &r->next;
@@ -231,6 +237,25 @@ static const char *environment(const char *name)
 {
     const char *v = getenv(name);
     return v && *v ? strdup(v) : NULL;
+}
+
+/* Opens the call log whose path is in an environment variable. If that fails, as in a sandbox, calls are not logged. */
+static void open_log(const char *variable)
+{
+    const char *path = getenv(variable);
+    if (call_log >= 0)
+        close(call_log);
+    call_log = path && *path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+}
+
+/* Appends a line to the call log. */
+static void log_call(const char *name, const char *uuid, int ret, const char *value)
+{
+    struct timespec t;
+    if (call_log < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &t);
+    dprintf(call_log, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)t.tv_sec, t.tv_nsec, name, uuid, ret, value);
 }
 
 #endif
