@@ -7,6 +7,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -160,16 +161,19 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 		}
 	}
 	opts := cmp.Options{
-		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "Health", "Details", "At", "PowerSum", "Throttled", "Sampled", "Instances", "InstancesKnown"),
-		cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
+		cmpopts.EquateEmpty(), cmpopts.IgnoreTypes(gpu.Span{}),
+		cmpopts.SortSlices(func(a, b gpu.Device) bool { return a.UUID < b.UUID }),
 	}
-	if !reflect.DeepEqual(devices, report.Devices) { // cmp.Diff of equal devices is slow
+	// cmp.Diff of equal devices or readings is slow.
+	if !reflect.DeepEqual(devices, report.Devices) {
 		if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff(readings, report.Readings, opts); diff != "" {
-		t.Errorf("readings (-want +got):\n%s", diff)
+	if want, got := compared(readings), compared(report.Readings); !reflect.DeepEqual(want, got) {
+		if diff := cmp.Diff(want, got, opts); diff != "" {
+			t.Errorf("readings (-want +got):\n%s", diff)
+		}
 	}
 	for _, r := range report.Readings {
 		checkTimes(t, r)
@@ -239,11 +243,19 @@ func checkOnce(t *testing.T, report gpu.Report) {
 	}
 }
 
-func byUUID() cmp.Option {
-	return cmp.Options{
-		cmpopts.SortSlices(func(a, b gpu.Device) bool { return a.UUID < b.UUID }),
-		cmpopts.SortSlices(func(a, b gpu.Reading) bool { return a.UUID < b.UUID }),
+// compared returns the readings, sorted by UUID, without the values that Check does not compare.
+func compared(readings []gpu.Reading) []gpu.Reading {
+	all := slices.SortedFunc(slices.Values(readings), func(a, b gpu.Reading) int { return strings.Compare(a.UUID, b.UUID) })
+	for i := range all {
+		r := &all[i]
+		r.At, r.PowerSum, r.Throttled, r.Health, r.Details = gpu.Instant{}, nil, nil, nil, nil
+		r.Instances, r.InstancesKnown = nil, false
+		r.Sampled, r.Samples = gpu.Span{}, slices.Clone(r.Samples)
+		for k := range r.Samples {
+			r.Samples[k].Span = gpu.Span{}
+		}
 	}
+	return all
 }
 
 // Read reads the source. It fails the test if the source returns an error or reports a GPU twice.
