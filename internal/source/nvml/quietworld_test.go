@@ -19,19 +19,16 @@ type quietWorld struct {
 	idle   float64   // W
 	work   []float64 // additional power by owner in W
 	runs   []pattern // by owner
-	// averaging is the time in ms over which the power sensor averages. noise is the standard deviation
-	// of its values.
-	averaging int
-	noise     float64
+	noise  float64   // standard deviation of the power sensor's values
 
 	ms      int
 	energy  float64 // true energy in J
 	truth   []float64
-	counter float64 // energy in J, refreshed every 100 ms
-	recent  []float64
-	sum     float64 // sum of the power in recent
-	active  int     // owner that ran last
-	busy    int     // busy ms since the last utilisation sample
+	counter float64   // energy in J, refreshed every 100 ms
+	recent  []float64 // power in W in each ms of the time over which the power sensor averages
+	sum     float64   // sum of the power in recent
+	active  int       // owner that ran last
+	busy    int       // busy ms since the last utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
 	// sampled contains, by owner, the sum of the utilisation in this second's process samples. taken is the number of
@@ -49,10 +46,11 @@ const (
 	processEvery = 139
 )
 
+// The power sensor averages over a number of milliseconds.
 func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, runs []pattern) *quietWorld {
 	return &quietWorld{
 		recent: slices.Repeat([]float64{idle}, averaging), sum: idle * float64(averaging),
-		random: rand.New(rand.NewPCG(seed, 1)), idle: idle, work: work, runs: runs, averaging: averaging, noise: 2,
+		random: rand.New(rand.NewPCG(seed, 1)), idle: idle, work: work, runs: runs, noise: 2,
 		truth: make([]float64, len(runs)), sampled: make([]float64, len(runs)), power: map[int64]float64{}, used: map[int64]float64{},
 	}
 }
@@ -81,11 +79,10 @@ func (w *quietWorld) step() {
 		}
 	}
 	w.energy += watts / 1000
-	w.recent, w.sum = append(w.recent, watts), w.sum+watts
-	if len(w.recent) > w.averaging {
-		w.sum -= w.recent[0]
-		w.recent = w.recent[1:]
-	}
+	oldest := &w.recent[w.ms%len(w.recent)]
+	w.sum += watts
+	w.sum -= *oldest
+	*oldest = watts
 	w.sample()
 }
 
