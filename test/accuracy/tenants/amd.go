@@ -43,7 +43,7 @@ func (b *board) schedule() {
 }
 
 func (b *board) look() {
-	if !b.isWholeAMD() || b.now != b.occupancy.moment {
+	if b.now != b.occupancy.moment || !b.isWholeAMD() {
 		return
 	}
 	units := make([]int, len(b.workers))

@@ -149,7 +149,7 @@ func (b *board) run(s *slot) (left float64) {
 	left = 1
 	n := len(s.working)
 	for i := range n {
-		w := s.working[(int(b.now%int64(n))+i)%n]
+		w := s.working[(int(b.now)+i)%n]
 		w.backlog += w.Load(b.now)
 		w.ran = min(w.backlog, left)
 		w.pays = w.ran

@@ -107,14 +107,13 @@ func Cheats() []Cheat {
 }
 
 func afterSamples(how Driver, length float64) Load {
-	how = newRing(how).how
-	next := int64(1)
+	r := newRing(how)
 	return func(ms int64) float64 {
-		if ms < int64(float64(next)/how.PerSecond*1000) {
+		if ms < r.due {
 			return 0
 		}
-		next++
-		return math.Min(length, 0.8*1000/how.PerSecond)
+		r.advance()
+		return math.Min(length, 0.8*1000/r.how.PerSecond)
 	}
 }
 

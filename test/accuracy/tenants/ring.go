@@ -22,6 +22,7 @@ type powerSample struct {
 type ring struct {
 	how    Driver
 	next   int64 // number of the next sample
+	due    int64 // time of the next sample in ms
 	period int64 // time since the last sample in ms
 	taken  []sample
 	powers []powerSample
@@ -31,12 +32,20 @@ func newRing(how Driver) ring {
 	if how.PerSecond == 0 {
 		how.PerSecond = 7.2
 	}
-	return ring{how: how, next: 1}
+	r := ring{how: how}
+	r.advance()
+	return r
+}
+
+// advance moves on to the next sample.
+func (r *ring) advance() {
+	r.next++
+	r.due = int64(float64(r.next) / r.how.PerSecond * 1000)
 }
 
 func (r *ring) sample(b *board) {
 	r.period++
-	if due := int64(float64(r.next) / r.how.PerSecond * 1000); b.now >= due {
+	if b.now >= r.due {
 		s := sample{at: b.now, worker: r.named(b), percent: math.Round(100 * b.busyOver(r.period))}
 		if s.worker >= 0 {
 			s.pid = b.workers[s.worker].pidAt(b.now)
@@ -45,7 +54,8 @@ func (r *ring) sample(b *board) {
 			}
 		}
 		r.taken = append(r.taken, s)
-		r.next, r.period = r.next+1, 0
+		r.advance()
+		r.period = 0
 		for _, w := range b.working {
 			w.recent = 0
 		}
