@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/golden"
@@ -41,6 +43,7 @@ func (s scraped) of(uuid, series string) (value float64, ok bool) {
 
 type patient struct {
 	*bench
+	pages   []prometheus.Collector // the collectors are created once, because that takes longer than a scrape
 	scrapes []scraped
 }
 
@@ -69,7 +72,11 @@ func (p *patient) scrape() {
 	p.node.Sampler.Tick(p.t.Context())
 	p.awaitXIDs(p.truth("xid_"))
 	found := make(scraped)
-	for line := range strings.Lines(p.page() + p.record()) {
+	var page strings.Builder
+	for _, c := range p.pages {
+		page.WriteString(p.render(c))
+	}
+	for line := range strings.Lines(page.String()) {
 		if line[0] == '#' {
 			continue
 		}
@@ -209,6 +216,8 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 		sc.GPUs[i].Generation = of
 	}
 	p := &patient{bench: benchOf(t, sc, false)}
+	latest := p.node.Sampler.Latest
+	p.pages = []prometheus.Collector{collector.New(latest, p.cfg.Collector), collector.NewRecord(latest)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.node.NVML.Run(ctx) }()
