@@ -258,7 +258,7 @@ func TestIntervalMemory(t *testing.T) {
 		o := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("uid-%d", i), Part: "main"}
 		crowd, held = append(crowd, process(uint32(i+1), o)), append(held, holds(o, 2))
 	}
-	const ticks = 60
+	const ticks = 40
 	used := func(e ledger.Explain) uint64 {
 		l := explained(e)
 		for i := range ticks {
