@@ -36,7 +36,10 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteString(name)
 	for i := 0; i < len(fields); i += 2 {
 		if v := fields[i+1]; v != nil && v != "" {
-			fmt.Fprintf(r, "\t%s=%v", fields[i], v)
+			r.WriteByte('\t')
+			r.WriteString(fields[i].(string))
+			r.WriteByte('=')
+			fmt.Fprint(r, v)
 		}
 	}
 	r.WriteByte('\n')
