@@ -22,7 +22,8 @@ var tags = "html head meta title link body a header nav ul li h1 h2 p main form 
 // TestHostile checks that labels appear on pages, and that they add no element, attribute or link.
 func TestHostile(t *testing.T) {
 	for _, label := range hostile {
-		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
+		h := pages(t, web.Config{Pages: true}, archiveSince(t, hours-6, func(h *table.Hour) { // the board moves in these hours
+			h.GPUs[0].XIDs = table.Counts{"79": 2}
 			for i := range h.GPUs {
 				h.GPUs[i].Node, h.GPUs[i].Serial, h.GPUs[i].Model, h.GPUs[i].ChassisSlot = label, label, label, label
 			}

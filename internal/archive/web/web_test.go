@@ -46,8 +46,14 @@ const hours = 30
 // 2 is idle. change may modify each hour first.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
+	return archiveSince(t, 0, change)
+}
+
+// archiveSince omits the hours before first.
+func archiveSince(t *testing.T, first int, change func(h *table.Hour)) (path string) {
+	t.Helper()
 	var all []*table.Hour
-	for n := range hours {
+	for n := first; n < hours; n++ {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		node := "n1"
 		if n >= 26 {
