@@ -72,18 +72,16 @@ func (w *world) check(err error) {
 
 func (w *world) createDaemonSet(uid types.UID) {
 	w.t.Helper()
-	_, err := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace).Create(w.t.Context(), &appsv1.DaemonSet{
+	w.check(w.kube.Tracker().Add(&appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: worldDaemonSet.Namespace, Name: worldDaemonSet.Name, UID: uid},
-	}, metav1.CreateOptions{})
-	w.check(err)
+	}))
 }
 
 func (w *world) createNode(name string, uid types.UID) { w.create(gpuNode(name, uid)) }
 
 func (w *world) create(n *corev1.Node) {
 	w.t.Helper()
-	_, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), n, metav1.CreateOptions{})
-	w.check(err)
+	w.check(w.kube.Tracker().Add(n))
 }
 
 func gpuNode(name string, uid types.UID) *corev1.Node {
@@ -98,8 +96,7 @@ func bareNode(name string, uid types.UID) *corev1.Node {
 
 func (w *world) createPod(node string, daemonSet types.UID) {
 	w.t.Helper()
-	_, err := w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Create(w.t.Context(), exporterOn(node, daemonSet), metav1.CreateOptions{})
-	w.check(err)
+	w.check(w.kube.Tracker().Add(exporterOn(node, daemonSet)))
 }
 
 func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
