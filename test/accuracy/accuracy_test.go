@@ -43,13 +43,33 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	return r
 }
 
+// results contains the results of runOnce.
+var results = make(map[played]accuracy.Result)
+
+type played struct {
+	name string
+	how  simnode.Sampling
+}
+
+// runOnce runs a case only for the first test that needs its result.
+func runOnce(t *testing.T, c accuracy.Case) accuracy.Result {
+	t.Helper()
+	key := played{c.Name, c.Scenario.Sampling}
+	r, ok := results[key]
+	if !ok {
+		r = run(t, c, length)
+		results[key] = r
+	}
+	return r
+}
+
 // TestCases checks that the accounts add up to the GPU's energy to the millijoule. The error of the driver's samples
 // must be at most three standard errors plus 1.5 %. The 1.5 % allow for changes within a tick and for idle power that
 // the ledger has not learned yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
 		t.Run(c.Name, func(t *testing.T) {
-			r := run(t, c, length)
+			r := runOnce(t, c)
 			gap := 0.0
 			if away := c.Down.Until - c.Down.From; away > 0 {
 				gap = float64(away+2*time.Second) / float64(length)
@@ -130,7 +150,7 @@ func TestUnseen(t *testing.T) {
 		if !c.Unseen {
 			continue
 		}
-		r := run(t, c, length)
+		r := runOnce(t, c)
 		for _, o := range r.Owners {
 			worst[c.Name] = max(worst[c.Name], o.Signal(), -o.Signal())
 		}
@@ -150,13 +170,13 @@ func TestUnseen(t *testing.T) {
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {
-			var results []accuracy.Result
+			var all []accuracy.Result
 			for _, c := range accuracy.Sampled(accuracy.Cases(length), how) {
 				if c.Sampled() {
-					results = append(results, run(t, c, length))
+					all = append(all, runOnce(t, c))
 				}
 			}
-			idle, busy := accuracy.Summarize(results)
+			idle, busy := accuracy.Summarize(all)
 			err := accuracy.Compare(idle, busy)
 			t.Logf("idle %+v, saturated %+v", idle, busy)
 			if i == 0 && err != nil || idle.Charged > idle.Previous {
