@@ -27,7 +27,7 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	if !e.lease.Elect {
 		return e.term(ctx, term)
 	}
-	lock := newLock(e.lease, kube.CoordinationV1().Leases(e.lease.Namespace))
+	lock := newLock(e.lease, kube.CoordinationV1().Leases(e.lease.Namespace), e.log)
 	for ctx.Err() == nil {
 		if err := e.stand(ctx, lock, term); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (e *election) stand(ctx context.Context, lock *lock, term func(context.Cont
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
 	defer drop()
-	renewals.Go(func() { lock.keep(held, end) })
+	renewals.Go(func() { lock.keep(held, tenure, end) })
 	return e.term(tenure, term)
 }
 
@@ -57,19 +57,23 @@ func (e *election) stand(ctx context.Context, lock *lock, term func(context.Cont
 func (e *election) acquire(ctx context.Context, lock *lock) bool {
 	following, logged := "", ""
 	for ctx.Err() == nil {
-		switch holder, err := lock.take(ctx); {
-		case err == nil && holder == e.lease.Identity:
-			if time.Now().Before(lock.expires()) { // otherwise the response came too late
-				return true
-			}
-		case err == nil && holder != following:
-			following = holder
-			e.settled.Store(true)
-			e.log.Info("following", "leader", holder)
+		holder, err := lock.take(ctx)
+		switch {
 		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err): // another replica was faster
-		case err != nil && err.Error() != logged && ctx.Err() == nil:
-			logged = err.Error()
-			e.log.Warn("cannot acquire the Lease, will retry", "err", err)
+		case err != nil:
+			if err.Error() != logged && ctx.Err() == nil {
+				logged = err.Error()
+				e.log.Warn("cannot acquire the Lease, will retry", "err", err)
+			}
+		case holder != e.lease.Identity:
+			logged = ""
+			if holder != following {
+				following = holder
+				e.settled.Store(true)
+				e.log.Info("following", "leader", holder)
+			}
+		case time.Now().Before(lock.expires()): // otherwise the response came too late
+			return true
 		}
 		pause(ctx, wait.Jitter(lock.retry, 1))
 	}

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,9 +15,11 @@ import (
 
 // lock acquires, renews and releases a Lease (coordination.k8s.io/v1). Each write contains the resourceVersion of the
 // previous version, so the API server accepts the write of only one replica. A replica waits for the whole duration of
-// the Lease after it has observed a new version, and does not compare its clock with the times in the Lease.
+// the Lease after it has observed a new version, and does not compare its clock with the times in the Lease. A replica
+// that started after the Lease was deleted does not know the previous holder and does not wait.
 type lock struct {
 	config Lease
+	log    *slog.Logger
 	leases coordinationclient.LeaseInterface
 	// retry is the interval between two attempts. lasts is the time for which this replica may write after the start of
 	// a renewal. The last third of the Lease's duration is time for writes in flight to end.
@@ -28,9 +31,9 @@ type lock struct {
 	renewed time.Time // start of the last request by which this replica acquired or renewed the Lease
 }
 
-func newLock(config Lease, leases coordinationclient.LeaseInterface) *lock {
+func newLock(config Lease, leases coordinationclient.LeaseInterface, log *slog.Logger) *lock {
 	return &lock{
-		config: config, leases: leases,
+		config: config, leases: leases, log: log,
 		retry: max(config.Duration/8, 50*time.Millisecond),
 		lasts: config.Duration.Truncate(time.Second) * 2 / 3, // the Lease contains its duration in whole seconds
 	}
@@ -39,20 +42,34 @@ func newLock(config Lease, leases coordinationclient.LeaseInterface) *lock {
 // take acquires or renews the Lease unless another replica holds it, and returns the holder.
 func (l *lock) take(ctx context.Context) (holder string, err error) {
 	lease, err := l.leases.Get(ctx, l.config.Name, metav1.GetOptions{})
+	save := l.update
 	switch {
 	case apierrors.IsNotFound(err):
-		l.observe(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.config.Namespace, Name: l.config.Name}})
-		return l.config.Identity, l.write(ctx, l.create)
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.config.Namespace, Name: l.config.Name}}
+		save = l.create
 	case err != nil:
 		return "", err
+	default:
+		l.observe(lease)
 	}
-	l.observe(lease)
-	holder = valueOf(lease.Spec.HolderIdentity)
-	free := l.since.Add(time.Duration(valueOf(lease.Spec.LeaseDurationSeconds)) * time.Second)
-	if holder != "" && holder != l.config.Identity && time.Now().Before(free) {
-		return holder, nil
+	// The holder of a deleted Lease may write until it notices that the Lease was deleted.
+	if other := l.other(); other != "" {
+		return other, nil
 	}
-	return l.config.Identity, l.write(ctx, l.update)
+	return l.config.Identity, l.write(ctx, lease, save)
+}
+
+// other returns the other replica that may still write, according to the version that was last observed.
+func (l *lock) other() string {
+	if l.version == nil {
+		return ""
+	}
+	spec := l.version.Spec
+	free := l.since.Add(time.Duration(valueOf(spec.LeaseDurationSeconds)) * time.Second)
+	if valueOf(spec.HolderIdentity) == l.config.Identity || time.Now().After(free) {
+		return ""
+	}
+	return valueOf(spec.HolderIdentity)
 }
 
 // observe notes a version of the Lease. A change of an annotation is not a renewal.
@@ -73,9 +90,9 @@ func (l *lock) update(ctx context.Context, lease *coordinationv1.Lease) (*coordi
 	return l.leases.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// write replaces the version that was last observed and makes this replica the holder. save is create or update.
-func (l *lock) write(ctx context.Context, save func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)) error {
-	began, lease := time.Now(), l.version.DeepCopy()
+// write saves the Lease with this replica as the holder. save is create or update.
+func (l *lock) write(ctx context.Context, lease *coordinationv1.Lease, save func(context.Context, *coordinationv1.Lease) (*coordinationv1.Lease, error)) error {
+	began, lease := time.Now(), lease.DeepCopy()
 	spec, now := &lease.Spec, metav1.NewMicroTime(began)
 	if valueOf(spec.HolderIdentity) != l.config.Identity {
 		spec.HolderIdentity, spec.AcquireTime = &l.config.Identity, &now
@@ -94,24 +111,42 @@ func (l *lock) write(ctx context.Context, save func(context.Context, *coordinati
 // expires returns the time until which this replica may write.
 func (l *lock) expires() time.Time { return l.renewed.Add(l.lasts) }
 
+// renew renews the Lease and returns the holder. After a failure it reads the Lease, because someone else may have changed
+// or deleted it.
+func (l *lock) renew(ctx context.Context) (holder string, err error) {
+	if err := l.write(ctx, l.version, l.update); err == nil {
+		return l.config.Identity, nil
+	}
+	return l.take(ctx)
+}
+
+// lastWrites is longer than the last write of a leader takes.
+const lastWrites = 4 * requestTimeout
+
 // keep renews the Lease until the context ends. It calls end if another replica holds the Lease, or if the last renewal
-// began too long ago, even while a request hangs. After that it continues to renew the Lease, so that no other replica
-// acquires it before the last write.
-func (l *lock) keep(ctx context.Context, end func()) {
+// began too long ago, even while a request hangs. It still renews the Lease after the end of the tenure, so that no other
+// replica acquires the Lease before the last write. If the term does not return, other replicas take over.
+func (l *lock) keep(ctx, tenure context.Context, end func()) {
 	expiry := time.AfterFunc(time.Until(l.expires()), end)
 	defer expiry.Stop()
+	failing, active := false, time.Now() // time at which the tenure had not ended
 	for pause(ctx, l.retry); ctx.Err() == nil; pause(ctx, l.retry) {
-		err := l.write(ctx, l.update)
-		if err != nil { // for example, someone else changed or deleted the Lease
-			var holder string
-			holder, err = l.take(ctx)
-			if err == nil && holder != l.config.Identity {
-				end()
-				return
-			}
-		}
-		if err == nil {
+		switch holder, err := l.renew(ctx); {
+		case err == nil && holder != l.config.Identity:
+			end()
+			return
+		case err == nil:
+			failing = false
 			expiry.Reset(time.Until(l.expires()))
+		case !failing && ctx.Err() == nil:
+			failing = true
+			l.log.Warn("cannot renew the Lease, will retry", "err", err)
+		}
+		if tenure.Err() == nil {
+			active = time.Now()
+		} else if time.Since(active) > lastWrites {
+			l.log.Error("the work of the leader does not end, another replica may become the leader")
+			return
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -44,6 +45,12 @@ func (s *leaseServer) get() (*coordinationv1.Lease, error) {
 	return s.lease.DeepCopy(), nil
 }
 
+func (s *leaseServer) delete() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease = nil
+}
+
 // since returns the time since the last write that made the given replica the holder.
 func (s *leaseServer) since(holder string) time.Duration {
 	s.mu.Lock()
@@ -61,24 +68,28 @@ func (s *leaseServer) put(lease *coordinationv1.Lease) (*coordinationv1.Lease, e
 	switch {
 	case lease.ResourceVersion == "" && current != "":
 		return nil, apierrors.NewAlreadyExists(leases, lease.Name)
-	case lease.ResourceVersion != current:
+	case lease.ResourceVersion != current || s.lease != nil && lease.UID != s.lease.UID:
 		return nil, apierrors.NewConflict(leases, lease.Name, errors.New("the object has been modified"))
 	}
 	s.version++
 	s.lease = lease.DeepCopy()
-	s.lease.ResourceVersion, s.lease.UID = strconv.Itoa(s.version), "one"
+	s.lease.ResourceVersion = strconv.Itoa(s.version)
+	if s.lease.UID == "" {
+		s.lease.UID = types.UID(s.lease.ResourceVersion)
+	}
 	s.stored[valueOf(lease.Spec.HolderIdentity)] = time.Now()
 	return s.lease.DeepCopy(), nil
 }
 
 // badNetwork is the connection of one replica to the server. While broken is set, requests and responses are lost or take
-// long.
+// long. While hangs is set, no request is sent.
 type badNetwork struct {
 	kubernetes.Interface
 	coordinationclient.CoordinationV1Interface
 	coordinationclient.LeaseInterface
 	server *leaseServer
 	broken atomic.Bool
+	hangs  atomic.Bool
 }
 
 func (n *badNetwork) CoordinationV1() coordinationclient.CoordinationV1Interface { return n }
@@ -97,6 +108,10 @@ func (n *badNetwork) Update(ctx context.Context, lease *coordinationv1.Lease, _ 
 
 // send may process a request although its response is lost, and may process it long after the client has given up.
 func (n *badNetwork) send(ctx context.Context, request func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	if n.hangs.Load() {
+		pause(ctx, requestTimeout)
+		return nil, context.DeadlineExceeded
+	}
 	if !n.broken.Load() {
 		time.Sleep(rand.N(20 * time.Millisecond))
 		return request()
@@ -156,11 +171,11 @@ func TestOneLeader(t *testing.T) {
 						overlaps.Add(1)
 					}
 					<-ctx.Done()
-					writing.Add(-1)
 					if late := server.since(identity); late > 10*time.Second {
 						t.Errorf("%s could write for %v after its last renewal", identity, late)
 					}
 					time.Sleep(rand.N(3 * time.Second)) // the last write
+					writing.Add(-1)
 					return nil
 				}
 				replicas.Go(func() {
@@ -243,5 +258,76 @@ func TestTakenLease(t *testing.T) {
 		if holder := holderOf(server); holder != "other" {
 			t.Errorf("%q holds the lease", holder)
 		}
+	})
+}
+
+// TestDeletedLease checks that a follower does not lead while the leader has not noticed that the Lease was deleted.
+func TestDeletedLease(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &leaseServer{stored: make(map[string]time.Time)}
+			ctx, stop := context.WithCancel(t.Context())
+			var writing, terms atomic.Int64
+			var replicas sync.WaitGroup
+			networks := []*badNetwork{{server: server}, {server: server}}
+			for i, n := range networks {
+				replicas.Go(func() {
+					if err := newElection(fmt.Sprint(i)).Run(ctx, n, func(ctx context.Context) error {
+						terms.Add(1)
+						if writing.Add(1) > 1 {
+							t.Error("two replicas lead")
+						}
+						<-ctx.Done()
+						writing.Add(-1)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				})
+				time.Sleep(5 * time.Second)
+			}
+			networks[0].hangs.Store(hangs)
+			server.delete()
+			time.Sleep(time.Minute)
+			if writing.Load() != 1 || hangs != (terms.Load() > 1) {
+				t.Errorf("requests of the leader hang: %v: %d leaders, %d terms", hangs, writing.Load(), terms.Load())
+			}
+			stop()
+			replicas.Wait()
+		})
+	}
+}
+
+// TestStuckTerm checks that another replica takes over if a term does not end after its context.
+func TestStuckTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &leaseServer{stored: make(map[string]time.Time)}
+		ctx, stop := context.WithCancel(t.Context())
+		stuck, second := make(chan struct{}), newElection("second")
+		var replicas sync.WaitGroup
+		first, end := context.WithCancel(ctx)
+		replicas.Go(func() {
+			if err := newElection("first").Run(first, &badNetwork{server: server}, func(context.Context) error { <-stuck; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		replicas.Go(func() {
+			if err := second.Run(ctx, &badNetwork{server: server}, func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		end()
+		time.Sleep(30 * time.Second)
+		if second.leading.Load() {
+			t.Error("the second replica leads during the last write of the first replica")
+		}
+		time.Sleep(time.Minute)
+		if !second.leading.Load() {
+			t.Error("the second replica does not lead")
+		}
+		close(stuck)
+		stop()
+		replicas.Wait()
 	})
 }
