@@ -250,14 +250,18 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 SUITES = $(addprefix ./test/e2e/,deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
 
 # Go keeps one result for the tests of a package that run together. The tests that read documents run separately, so
-# that a change of a document repeats only these tests.
+# that a change of a document repeats only these tests. Their output follows the output of the other tests.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@inputs=$(INPUTS); documents="^($$(tools/documents $(SUITES)))\$$"; failed=0; \
-		suites() { $(E2ESUM) $(UNKEPT) -p 4 "$$@" $(SUITES) || failed=1; }; \
-		both() { suites -skip='$(INSTALLS)'"|^$$inputs$$|$$documents"; suites -skip='$(INSTALLS)'"|^$$inputs$$" -run="$$documents"; }; \
+	@inputs=$(INPUTS); documents="^($$(tools/documents $(SUITES)))\$$"; read=$$(mktemp); trap 'rm -f "$$read"' EXIT; failed=0; \
+		suites() { $(E2ESUM) $(UNKEPT) "$$@" $(SUITES); }; \
+		both() { \
+			suites -p 1 -skip='$(INSTALLS)'"|^$$inputs$$" -run="$$documents" >"$$read" 2>&1 & \
+			suites -p 3 -skip='$(INSTALLS)'"|^$$inputs$$|$$documents" || failed=1; \
+			wait $$! || failed=1; \
+		}; \
 		$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_PREVIOUS) both; \
-		exit $$failed
+		cat "$$read"; exit $$failed
 
 # The tests that install and remove everything run in a separate cluster, because they wait dozens
 # of times until namespaces are deleted.
