@@ -41,10 +41,9 @@ func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster,
 			logged = err.Error()
 			log.Error("not connected, will retry", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return cluster{}, ctx.Err()
-		case <-time.After(connectAgain):
+		pause(ctx, connectAgain)
+		if err := ctx.Err(); err != nil {
+			return cluster{}, err
 		}
 	}
 }
