@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
@@ -33,6 +34,20 @@ func holder(t *testing.T, kube *kubetest.Client) string {
 	return *lease.Spec.HolderIdentity
 }
 
+// elect runs an election until stop is called, which checks the result.
+func elect(t *testing.T, e *election, kube kubernetes.Interface, term func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx, kube, term) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // checkHeld checks the Lease at the end of the last write.
 func checkHeld(t *testing.T, kube *kubetest.Client) {
 	t.Helper()
@@ -52,25 +67,18 @@ func checkHeld(t *testing.T, kube *kubetest.Client) {
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New()
-		ctx, stop := context.WithCancel(t.Context())
 		e := newElection("first")
-		ended := make(chan error)
-		go func() {
-			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(30 * time.Second) // the last write takes this long on the fake clock
-				checkHeld(t, kube)
-				return nil
-			})
-		}()
+		stop := elect(t, e, kube, func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(30 * time.Second) // the last write takes this long on the fake clock
+			checkHeld(t, kube)
+			return nil
+		})
 		synctest.Wait()
 		if !e.leading.Load() {
 			t.Error("there is no leader")
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if got := holder(t, kube); got != "" || e.leading.Load() {
 			t.Errorf("after the end, %q holds the lease", got)
 		}
@@ -86,18 +94,14 @@ func TestLostLease(t *testing.T) {
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return broken.Load(), &coordinationv1.Lease{}, errors.New("gone")
 		})
-		ctx, stop := context.WithCancel(t.Context())
 		e := newElection("first")
 		terms, left := new(atomic.Int64), make(chan time.Time, 10)
-		ended := make(chan error)
-		go func() {
-			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
-				terms.Add(1)
-				<-ctx.Done()
-				left <- time.Now()
-				return nil
-			})
-		}()
+		stop := elect(t, e, kube, func(ctx context.Context) error {
+			terms.Add(1)
+			<-ctx.Done()
+			left <- time.Now()
+			return nil
+		})
 		synctest.Wait()
 		broken.Store(true)
 		since := time.Now()
@@ -111,9 +115,6 @@ func TestLostLease(t *testing.T) {
 			t.Errorf("%d terms, leading: %v", terms.Load(), e.leading.Load())
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -143,24 +144,17 @@ func TestFollower(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "gpuledger", Name: "lease"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now},
 		})
-		ctx, stop := context.WithCancel(t.Context())
 		e := newElection("second")
-		ended := make(chan error)
-		go func() {
-			ended <- e.Run(ctx, kube, func(context.Context) error {
-				t.Error("a follower leads")
-				return nil
-			})
-		}()
+		stop := elect(t, e, kube, func(context.Context) error {
+			t.Error("a follower leads")
+			return nil
+		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if !e.settled.Load() || e.leading.Load() {
 			t.Errorf("settled %v, leading %v", e.settled.Load(), e.leading.Load())
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if got := holder(t, kube); got != "other" {
 			t.Errorf("%q holds the lease", got)
 		}
@@ -178,16 +172,12 @@ func TestHangingLease(t *testing.T) {
 			}
 			return hangs.Load(), &coordinationv1.Lease{}, context.DeadlineExceeded
 		})
-		ctx, stop := context.WithCancel(t.Context())
-		e := newElection("first")
-		left, ended := make(chan time.Time, 10), make(chan error)
-		go func() {
-			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
-				<-ctx.Done()
-				left <- time.Now()
-				return nil
-			})
-		}()
+		e, left := newElection("first"), make(chan time.Time, 10)
+		stop := elect(t, e, kube, func(ctx context.Context) error {
+			<-ctx.Done()
+			left <- time.Now()
+			return nil
+		})
 		synctest.Wait()
 		hangs.Store(true)
 		since := time.Now()
@@ -196,9 +186,6 @@ func TestHangingLease(t *testing.T) {
 		}
 		hangs.Store(false)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

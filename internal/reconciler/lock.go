@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -74,7 +75,7 @@ func (l *lock) other() string {
 
 // observe notes a version of the Lease. A change of an annotation is not a renewal.
 func (l *lock) observe(lease *coordinationv1.Lease) {
-	same := l.version != nil && l.version.UID == lease.UID &&
+	same := l.version != nil &&
 		valueOf(l.version.Spec.HolderIdentity) == valueOf(lease.Spec.HolderIdentity) && l.version.Spec.RenewTime.Equal(lease.Spec.RenewTime)
 	if !same {
 		l.since = time.Now()
@@ -156,15 +157,28 @@ func (l *lock) keep(ctx, tenure context.Context, end func()) {
 func (l *lock) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.lasts/2)
 	defer cancel()
-	_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		lease, err := l.leases.Get(ctx, l.config.Name, metav1.GetOptions{})
-		if err != nil || valueOf(lease.Spec.HolderIdentity) != l.config.Identity {
-			return err
-		}
+	_ = editHeld(ctx, l.leases, l.config, func(lease *coordinationv1.Lease) bool {
 		now := metav1.NowMicro()
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = new(string), new(int32(1))
 		lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
-		_, err = l.leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return true
+	})
+}
+
+// editHeld changes the Lease if edit returns true. It returns an error if this replica does not hold the Lease.
+func editHeld(ctx context.Context, leases coordinationclient.LeaseInterface, config Lease, edit func(*coordinationv1.Lease) bool) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		lease, err := leases.Get(ctx, config.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if valueOf(lease.Spec.HolderIdentity) != config.Identity {
+			return fmt.Errorf("lease %s/%s is not held by this replica", config.Namespace, config.Name)
+		}
+		if !edit(lease) {
+			return nil
+		}
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
 	})
 }

@@ -228,16 +228,12 @@ func holderOf(s *leaseServer) string {
 func TestTakenLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &leaseServer{stored: make(map[string]time.Time)}
-		ctx, stop := context.WithCancel(t.Context())
-		left, ended := make(chan time.Time, 1), make(chan error)
-		e := newElection("first")
-		go func() {
-			ended <- e.Run(ctx, &badNetwork{server: server}, func(ctx context.Context) error {
-				<-ctx.Done()
-				left <- time.Now()
-				return nil
-			})
-		}()
+		left := make(chan time.Time, 1)
+		stop := elect(t, newElection("first"), &badNetwork{server: server}, func(ctx context.Context) error {
+			<-ctx.Done()
+			left <- time.Now()
+			return nil
+		})
 		time.Sleep(time.Second)
 		lease, err := server.get()
 		if err != nil {
@@ -252,9 +248,6 @@ func TestTakenLease(t *testing.T) {
 			t.Errorf("the term continued for %v", took)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if holder := holderOf(server); holder != "other" {
 			t.Errorf("%q holds the lease", holder)
 		}
@@ -302,22 +295,12 @@ func TestDeletedLease(t *testing.T) {
 func TestStuckTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &leaseServer{stored: make(map[string]time.Time)}
-		ctx, stop := context.WithCancel(t.Context())
 		stuck, second := make(chan struct{}), newElection("second")
-		var replicas sync.WaitGroup
-		first, end := context.WithCancel(ctx)
-		replicas.Go(func() {
-			if err := newElection("first").Run(first, &badNetwork{server: server}, func(context.Context) error { <-stuck; return nil }); err != nil {
-				t.Error(err)
-			}
-		})
+		stopFirst := elect(t, newElection("first"), &badNetwork{server: server}, func(context.Context) error { <-stuck; return nil })
 		time.Sleep(time.Second)
-		replicas.Go(func() {
-			if err := second.Run(ctx, &badNetwork{server: server}, func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil {
-				t.Error(err)
-			}
-		})
-		end()
+		stopSecond := elect(t, second, &badNetwork{server: server}, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		var first sync.WaitGroup
+		first.Go(stopFirst)
 		time.Sleep(30 * time.Second)
 		if second.leading.Load() {
 			t.Error("the second replica leads during the last write of the first replica")
@@ -327,7 +310,7 @@ func TestStuckTerm(t *testing.T) {
 			t.Error("the second replica does not lead")
 		}
 		close(stuck)
-		stop()
-		replicas.Wait()
+		first.Wait()
+		stopSecond()
 	})
 }

@@ -2,11 +2,9 @@ package reconciler
 
 import (
 	"context"
-	"fmt"
 	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 
@@ -29,23 +27,12 @@ func newRecord(c cluster, l Lease) nodes.Record {
 
 // Edit implements [nodes.Record]. It returns an error after this replica has lost the Lease.
 func (r *record) Edit(ctx context.Context, edit func(map[string]string)) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		lease, err := r.leases.Get(ctx, r.lease.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if holder := lease.Spec.HolderIdentity; holder == nil || *holder != r.lease.Identity {
-			return fmt.Errorf("lease %s/%s is not held by this replica", r.lease.Namespace, r.lease.Name)
-		}
+	return editHeld(ctx, r.leases, r.lease, func(lease *coordinationv1.Lease) bool {
 		before := maps.Clone(lease.Annotations)
 		if lease.Annotations == nil {
 			lease.Annotations = make(map[string]string)
 		}
 		edit(lease.Annotations)
-		if maps.Equal(before, lease.Annotations) {
-			return nil
-		}
-		_, err = r.leases.Update(ctx, lease, metav1.UpdateOptions{})
-		return err
+		return !maps.Equal(before, lease.Annotations)
 	})
 }
