@@ -33,7 +33,7 @@ type modelAge struct {
 }
 
 // aged counts the boards of one model and age. boards contains the boards that have this age at the end of the selected
-// time. time is the total time that boards spent at this age.
+// time. time is the sum of the times in which boards had this age.
 type aged struct {
 	modelAge
 	boards   map[string]bool
@@ -51,9 +51,9 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// begin contains the time from which each board's age is measured.
+// begin contains the time at which the age of each board begins.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
-	counted := make(map[string]time.Time) // end of the counted time of each board, because a board may have several GPUs
+	counted := make(map[string]time.Time) // end of each board's counted time, because a board may have several GPUs
 	for _, s := range all {
 		board := boardOf(s)
 		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
@@ -76,7 +76,7 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
-// rate returns the number of failures per board and year, or nil if no board had this age.
+// rate returns the number of failures per board and year. It returns nil if no board had this age.
 func (a *aged) rate() any {
 	if a.time == 0 {
 		return nil
@@ -84,7 +84,6 @@ func (a *aged) rate() any {
 	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
-// ages returns the number of failures per year for boards of each age.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
@@ -115,9 +114,9 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the time from which each board's age is measured: the date of purchase or, if that date is unknown,
-// the first hour of the board. unknown is the number of boards without a purchase date, and invalid is the number of
-// boards with an invalid date.
+// begins returns the date of purchase of each board. If this date is unknown, it returns the first hour of the board.
+// The ages of boards begin at these times. unknown is the number of boards without a date of purchase, and invalid is
+// the number of boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

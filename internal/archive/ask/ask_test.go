@@ -28,7 +28,8 @@ var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// books writes an archive with two days of two boards. Two pods of different teams share board 1. Board 2 is idle.
+// books writes an archive that contains two boards and two days. Two pods of different teams share board 1. Board 2 is
+// idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
 	return bookstest.File(t, "csv", hourly(48, func(_ int, h *table.Hour) {
@@ -74,7 +75,6 @@ func (r result) lacks(texts ...string) {
 	}
 }
 
-// prints checks the exit status and the whole standard output.
 func (r result) prints(status int, want string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != status {
@@ -147,8 +147,8 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the previous month shows a notice until five minutes after the end of the
-// month, because samples of the last hour may still be missing.
+// TestMonthEnds checks that a statement of the previous month has a notice during the first five minutes of a month.
+// The samples of the last hour may still be missing then.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
 	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, so the statement ends at 2026-10-31 23:00\n"
@@ -183,8 +183,8 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 }
 
 // TestIdleTotal checks that the total idle time is the sum of the groups' idle times. Two pods that share a GPU are
-// each charged half of its GPU time, but both can work all the time. Their work must not reduce the idle time of
-// another team.
+// each charged half of its GPU time, but both may be active all the time. Their activity must not reduce the idle time
+// of another team.
 func TestIdleTotal(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october}
 	for i, c := range []table.Charge{
@@ -305,7 +305,7 @@ func TestConfig(t *testing.T) {
 	run(t, append(question, "--config="+config)...).has(2, `unknown name "book"`)
 }
 
-// These rules of the FOCUS specification apply to the columns of the answer.
+// In FOCUS, these columns are mandatory, these columns may be empty, and these formats apply to the values.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -330,8 +330,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md contains every command, column and flag. docs/flags.md may contain the flags
-// of the store instead, because gpuledger-archive has the same flags.
+// TestDocumented checks that docs/ask.md contains every command, column and flag. A flag may be missing if
+// docs/flags.md contains it. The flags of the store are listed there.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

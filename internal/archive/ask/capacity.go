@@ -28,7 +28,8 @@ var capacityColumns = columns[capacityRow]{
 
 const capacityDays = 30 * day
 
-// partModel identifies a model in a part of the selected time. Each day is a part, and the last hour is one more part.
+// partModel identifies a model and a part of the selected time. Each day is a part. The last hour with data is one more
+// part.
 type partModel struct {
 	start time.Time
 	model string
@@ -45,7 +46,7 @@ type capacityRow struct {
 	at          time.Time
 	hours       int64 // hours with data
 	*states
-	pending *int64 // set only for the total, because pods do not request a model
+	pending *int64 // only in the total, because pods do not request a model
 }
 
 type nodeHour struct {
@@ -63,7 +64,6 @@ type capacity struct {
 	pending map[time.Time]int64 // GPU time of pending pods in ms, by part; nil if unknown
 }
 
-// capacity counts the GPUs of each model that are allocated, free, silent and lost, on each day and in the last hour.
 func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	if q.Age {
 		return q.ages(ctx)
@@ -170,7 +170,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// For every hour with data in the period, the function add is called once for each part that contains the hour.
+// each calls the function add for every hour with data in the period. If the hour is in several parts, it calls add for
+// each part.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -191,7 +192,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 }
 
 // parts returns the keys of the parts that contain an hour. Every hour is in the part of its day. The last hour with
-// data is also a part of its own.
+// data is in another part as well.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -215,9 +216,9 @@ func (c *capacity) countPresent(all []*Stay) {
 	}
 }
 
-// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped,
-// and silent otherwise. It is no longer missing when it is scraped again, or when another board is scraped at its old
-// PCI address.
+// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if its node was still scraped with
+// another GPU. Otherwise the GPU is silent. It is no longer missing after its next scrape, or after the first scrape of
+// another board at its PCI address.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {
@@ -254,7 +255,8 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	})
 }
 
-// rows returns the rows of each day and then of the last hour. Each part has a row for each model and for the total.
+// rows returns the rows of each day, and then the rows of the last hour. Each part has one row per model, and a row for
+// the total.
 func (c *capacity) rows() (rows []capacityRow) {
 	parts := make(map[time.Time][]string) // models in each part
 	for key := range c.all {

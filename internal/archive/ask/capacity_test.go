@@ -38,8 +38,8 @@ func (r result) keyed(key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity draws a random state for each GPU and hour, and compares it with the answers about each day and about
-// the last hour. A node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
+// TestCapacity draws a random state for each GPU and hour. It compares these states with the answers about each day and
+// about the last hour. A node may be silent. A GPU may be lost, or it may be present and partly allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -121,7 +121,7 @@ func TestCapacityReplaced(t *testing.T) {
 			add("n1", "GPU-new", "1")
 		}
 		add(map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2")
-		if n == 3 { // the board is in both nodes in this hour
+		if n == 3 { // the board moves, so both nodes have a row
 			add("n1", "GPU-moves", "2")
 			h.GPUs[1].First, h.GPUs[2].Last = h.Start.Add(20*time.Minute), h.Start.Add(10*time.Minute)
 		}
@@ -136,8 +136,8 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store that contains the recording rule. For other sources, the
-// answer must contain a notice about the unknown hours and the rule that records them.
+// TestPending checks the GPU hours of pending pods in a store that contains the recording rule. Other sources do not
+// have these hours, so the answer must have a notice that names the rule.
 func TestPending(t *testing.T) {
 	record := func() *foldtest.Store {
 		return boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
@@ -171,7 +171,7 @@ func TestPending(t *testing.T) {
 }
 
 // TestAges compares the boards, board years and failures by age with numbers that were calculated by hand. Board 1 is
-// lost, and board 6 replaces board 5.
+// lost. Board 6 replaces board 5.
 func TestAges(t *testing.T) {
 	at := func(day, hour int) time.Time {
 		return october.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)

@@ -19,8 +19,7 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }
 
-// chainReport is the result of checking the hash chain of a cluster. source names the database or the file format that
-// contains the chain.
+// source is the name of the database or file format that contains the chain.
 type chainReport struct {
 	chain.Report
 	source string

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// chainedBooks returns an archive of two hours with a signed hash chain, and a folder with the keys and the
+// chainedBooks returns an archive of two hours with a signed hash chain. The folder keys contains the keys and the
 // checkpoints.
 func chainedBooks(t *testing.T) (folder, keys string) {
 	t.Helper()
@@ -51,7 +51,7 @@ func TestVerifyChain(t *testing.T) {
 	check(t, err)
 	check(t, os.WriteFile(charges, []byte(strings.Replace(string(text), "2026-10-01T01:00:00.000Z,a,", "2026-10-01T01:00:00.000Z,b,", 1)), 0o600))
 	run(t, verify...).has(1, "cluster east/1, hour 2026-10-01T01: the rows of the hour were changed")
-	run(t, append(verify, "--from=2026-10-01", "--to=2026-10-01T01")...).has(0) // the hour before the changed row
+	run(t, append(verify, "--from=2026-10-01", "--to=2026-10-01T01")...).has(0) // the changed row is in the next hour
 	check(t, os.WriteFile(charges, text, 0o600))
 	entries := filepath.Join(folder, "chain", "cluster=east%2F1", "chain-0000000001.csv")
 	text, err = os.ReadFile(entries)
@@ -61,8 +61,8 @@ func TestVerifyChain(t *testing.T) {
 	run(t, verify...).has(1, "checkpoint 2 was published, but the chain ends at entry 1")
 }
 
-// TestSign checks that a signed statement is valid, and that a changed statement is not. In make e2e, TestOpenSSL
-// verifies the signature with openssl.
+// TestSign checks that the signature of a statement is valid, and that it is invalid after the statement was changed.
+// In make e2e, TestOpenSSL verifies the signature with openssl.
 func TestSign(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	r := run(t, "statement", "--books="+folder, "--month=2026-10", "--prices="+file(t, prices), "--sign="+filepath.Join(keys, "chain.pem"))

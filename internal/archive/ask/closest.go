@@ -7,7 +7,7 @@ import (
 
 const (
 	maxClosest = 3
-	// maxDistance is the maximum distance of a suggested name.
+	// A name is suggested only if its distance from the unknown name is at most maxDistance.
 	maxDistance = 3
 )
 

@@ -37,7 +37,7 @@ func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within converts columns for values of type Part to columns for rows that contain such a value.
+// within converts columns of Part to columns of R. A row of type R contains a value of type Part.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

@@ -30,7 +30,7 @@ type command struct {
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	pages                func(*question, context.Context) ([]print.Page, error) // used instead of answer
-	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; reads no archive
+	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; does not read an archive
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -65,7 +65,7 @@ func commands() []command {
 			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", reach: chargeReach, details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
-			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // with --at, the period is one hour
+			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // --at selects one hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -140,7 +140,7 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether [Run] accepts a command. It returns true for questions, for completion and for unknown
+// Answers reports whether [Run] accepts a command. [Run] accepts all commands that file no hours, and also unknown
 // commands.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
@@ -160,8 +160,8 @@ const (
 	invalid = 2
 )
 
-// Run answers a question and returns the exit status, which is 2 for an unknown command or invalid flags, and 1 for an
-// unknown name or another error.
+// Run answers a question and returns the exit status. The status is 2 for an unknown command or invalid flags. It is 1
+// for an unknown name or another error.
 func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	if args[0] == completion {
 		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
@@ -253,7 +253,6 @@ func (c *command) reply(ctx context.Context, q *question) (*Reply, error) {
 	return r, err
 }
 
-// noticed adds notices about refused or pruned hours to the answer.
 func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error) {
 	a, err := c.answer(q, ctx)
 	if err != nil {
@@ -288,11 +287,11 @@ func (o *options) write(t Terminal, r *Reply) error {
 	return a.Write(t.Out, o.Output, r.Style)
 }
 
-// errRules rejects the verification of rules, because the check would always succeed.
+// errRules means that verify cannot check rules. The check would always succeed.
 var errRules = errors.New("rules cannot be verified, because they compute the energy without a pod or unit as the remainder: " +
 	"set --store.read=samples, read an archive with --books, or set --prove to compare the rules with the samples")
 
-// errFailed means that the answer itself explains the failure.
+// errFailed has no message of its own, because the answer explains the failure.
 var errFailed = errors.New("the answer contains the reason")
 
 func oneLine(err error) string {

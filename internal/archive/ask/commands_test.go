@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTimes checks every pair of flags that select a time. The pair must be accepted, or the error must contain both
-// flags.
+// TestTimes checks every pair of flags that select a time. Either the command accepts both flags, or the error names
+// both.
 func TestTimes(t *testing.T) {
 	folder := books(t)
 	values := map[string]string{"month": "2026-10", "from": "2026-10-01", "to": "2026-10-03", "since": "40d", "at": "2026-10-02T12:00"}
@@ -73,8 +73,7 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name: the only name that matches, or some of many names that
-// match.
+// TestPrefix checks the names that are suggested for a prefix.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {
@@ -94,7 +93,6 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTwoGPUs checks that the answers show the UUIDs if a board has two GPUs.
 func TestTwoGPUs(t *testing.T) {
 	h := &table.Hour{}
 	for _, uuid := range []string{"GPU-a", "GPU-b"} {
@@ -151,7 +149,7 @@ func TestConnection(t *testing.T) {
 }
 
 // TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger
-// with the words after the name of the plugin. The output must contain one line per completion, followed by a directive
+// with the words that follow the plugin's name. The output must contain one completion per line, and then a directive
 // of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
@@ -198,8 +196,8 @@ func execute(t *testing.T, path string, args ...string) result {
 
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script in a shell. If zsh or fish is missing, the test is skipped. The timeout ends a shell that waits
-// for input because there is no completion.
+// shell skips the test if zsh or fish is missing. The timeout ends a shell that waits for input because there is no
+// completion.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -243,8 +241,8 @@ func TestBashAndFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks the completion in an interactive zsh: with the script in a folder of functions, and with a script that
-// the shell reads, with or without zsh's completion system.
+// TestZsh checks the completion in an interactive zsh. The script is in a folder of functions, or the shell reads it as
+// a file. zsh's completion system is on or off.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

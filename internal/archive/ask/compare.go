@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous selects the period before a statement. If the statement is for a month, the period is the previous month.
-// Otherwise the period is as long as the period of the statement.
+// previous selects the period before a statement. For a month, this is the previous month. For another period, it is a
+// period of the same length.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// The values are int64 or float64, because growth accepts no other types.
+// All values must be int64 or float64, because growth accepts no other types.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -101,8 +101,8 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs returns a pair for each group of the two statements, followed by a pair for each of the last lines, such as the
-// total.
+// pairs returns a pair for each group of the two statements. After the groups, it returns a pair for each of the last
+// lines, such as the total.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

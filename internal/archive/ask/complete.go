@@ -15,12 +15,12 @@ import (
 type filedHours struct {
 	hours   map[time.Time]bool
 	refused int // hours whose samples are impossible
-	// partial counts the pruned hours whose monthly sums the account does not use, for example because the account
-	// covers only a part of the month. lost counts pruned hours whose rows were removed by hand.
+	// partial counts the pruned hours whose monthly sums the account does not use. For example, the account may cover
+	// only a part of the month. lost counts the pruned hours whose rows were removed by hand.
 	partial, lost int
 }
 
-// add counts an hour. It reports whether the account contains the charges of this hour.
+// The result reports whether the account contains the charges of this hour.
 func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	c.hours[h.Hour] = true
 	switch {
@@ -37,7 +37,6 @@ func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	return true
 }
 
-// noHoursError means that the source has no data in the selected time.
 type noHoursError struct {
 	source string
 	of     books.Query
@@ -47,7 +46,6 @@ func (e *noHoursError) Error() string {
 	return fmt.Sprintf("%s has no hours from %s to %s: check the time, or file these hours with gpuledger-archive once --from", e.source, stamp(e.of.From), stamp(e.of.Until))
 }
 
-// complete adds up the energy of the boards, and adds notices about missing hours.
 func (q *question) complete(a *account, hours []books.Hour) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
 	var summed []time.Time // months with pruned hours
@@ -79,8 +77,6 @@ func (q *question) complete(a *account, hours []books.Hour) error {
 	return nil
 }
 
-// checkAmounts compares the charges with the energy of the boards, and adds notices about use without a price or carbon
-// intensity.
 func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
@@ -165,8 +161,7 @@ func (q *question) remedy() string {
 	return "file them with gpuledger-archive once --from"
 }
 
-// gaps contains the hours that operators accepted although samples are missing, by cluster and reason. The hours are
-// sorted by time.
+// gaps contains the hours that operators accepted although samples are missing, sorted by time.
 type gaps map[gapReason][]time.Time
 
 type gapReason struct{ cluster, reason string }

@@ -85,8 +85,8 @@ const (
 	noFiles       = 4
 )
 
-// Complete writes the completions of the final word, and a directive. The words are the program's arguments. Complete
-// implements the protocol between kubectl and kubectl_complete-gpuledger.
+// Complete writes the completions of the last word, and a directive. The words are the program's arguments. kubectl
+// runs kubectl_complete-gpuledger, which uses Complete.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// labelsColumn is the column with the labels of pods. A statement can be grouped by a column of charges, or by a label
-// of pods. Labels are named as in Prometheus, for example label_cost_center.
+// labelsColumn is the column with the pod labels of a charge. --by accepts the columns of charges and these labels.
+// Labels have their names in Prometheus, for example label_cost_center.
 const labelsColumn = "labels"
 
-// labelOf returns the name of a label without its prefix. ok is false if the dimension is a column.
+// ok is false if the dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
 	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }
@@ -51,7 +51,7 @@ func setValue(c *table.Charge, dimension, value string) {
 	c.Labels += name + "=" + value
 }
 
-// labelsOf parses a value of labelsColumn. It returns the values of labels by dimension.
+// labelsOf parses a value of labelsColumn. The keys of the result are dimensions, for example label_cost_center.
 func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {

@@ -29,7 +29,6 @@ type tenure struct {
 	scraped    bool
 }
 
-// scrape records that a board was scraped in a node at a time. before is the time of the previous scrape of this node.
 type scrape struct {
 	node       string
 	at, before time.Time
@@ -41,14 +40,14 @@ type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand
 	places  map[string]string    // board in each slot; the key contains node and slot
-	back    map[int]time.Time    // earliest return time of each board that is in no slot
+	back    map[int]time.Time    // earliest return time of each removed board
 	tenures map[int][]*tenure    // by board
 	scrapes map[int][]scrape     // by board
 	outage  map[string]time.Time // time until which each node is not scraped
 	holders int
 }
 
-// draw draws a history. Events happen at any second. Each node is scraped at its own second of the minute.
+// Events happen at any second. Each node is scraped at its own second of the minute.
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
@@ -79,7 +78,7 @@ func draw(seed uint64) *drawn {
 	return d
 }
 
-// place returns the node and the slot of a board. Both are empty if the board is in no slot.
+// Both results are empty if the board is in no slot.
 func (d *drawn) place(board int) (node, slot string) {
 	for at, who := range d.places {
 		if who == fmt.Sprint(board) {
@@ -123,8 +122,7 @@ func (d *drawn) step(board int, at time.Time) {
 	}
 }
 
-// scrape adds the samples of an exporter's page: the boards of the node, and their pods and jobs until the end of the
-// retention.
+// scrape adds the samples of one exporter. They include the pods and jobs that ended within the retention.
 func (d *drawn) scrape(node string, at time.Time) {
 	for b := range drawnBoards {
 		common := []string{"cluster", "east", "node", node, "UUID", fmt.Sprint("GPU-", b), "serial", fmt.Sprint("S", b)}
@@ -194,7 +192,7 @@ func (d *drawn) checkRow(t *testing.T, board int, asked time.Time, row map[strin
 	}
 }
 
-// unseen reports whether a pod or job has no series in the hour before a time because of an outage.
+// unseen reports whether an outage hides a pod or job: its node was not scraped while it ran in the hour before a time.
 func (d *drawn) unseen(board int, x *tenure, until time.Time) bool {
 	return !slices.ContainsFunc(d.scrapes[board], func(s scrape) bool {
 		return s.node == x.node && s.at.After(x.start) && s.at.Before(x.end) && s.at.After(until.Add(-time.Hour)) && !s.at.After(until)
@@ -208,8 +206,8 @@ func drawnSeeds() uint64 {
 	return 2
 }
 
-// TestWhereDrawn asks the command "where" about boards in random histories, at random times, by serial number and by
-// node. It compares the answers with the histories.
+// TestWhereDrawn compares answers of the command "where" with random histories. It asks for serial numbers and nodes,
+// at random times.
 func TestWhereDrawn(t *testing.T) {
 	for seed := range drawnSeeds() {
 		d := draw(seed)
@@ -261,8 +259,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive compares the answers from an archive with a random history, at full hours. An archive
-// contains the times of the first and last scrape, but pods and jobs only by hour.
+// TestWhereDrawnInArchive compares answers from an archive with a random history, at full hours. An archive contains
+// the exact times of the first and last scrape, but only the hours of pods and jobs.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour
@@ -282,7 +280,7 @@ func TestWhereDrawnInArchive(t *testing.T) {
 			holders := strings.Fields(r.columns("holders")[0])
 			for _, x := range d.tenures[b] {
 				ended := !x.end.IsZero() && !x.end.After(s.at)
-				// The counter of a pod or job that has ended may rise for the last time in this hour.
+				// The last increase of an ended pod's or job's counter may be in this hour.
 				mayHold := x.node == s.node && !x.start.After(s.at.Truncate(time.Hour).Add(time.Hour)) && (!ended || !x.end.Before(s.at.Truncate(time.Hour).Add(-retained)))
 				mustHold := x.node == s.node && x.start.Before(s.at) && !ended
 				holds := slices.Contains(holders, x.name)

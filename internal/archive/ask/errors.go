@@ -42,7 +42,7 @@ func number(n *int64) any {
 	return *n
 }
 
-// plus adds two numbers. An unknown number counts as 0 unless both are unknown.
+// An unknown number counts as 0. The sum is unknown only if both numbers are unknown.
 func plus(a, b *int64) *int64 {
 	switch {
 	case a == nil:
@@ -55,7 +55,6 @@ func plus(a, b *int64) *int64 {
 
 func positive(n *int64) bool { return n != nil && *n > 0 }
 
-// uncorrectable reports whether a board has ever had uncorrectable memory errors.
 func uncorrectable(g *table.GPU) bool {
 	return positive(g.DRAMUncorrectable) || positive(g.SRAMUncorrectable) || positive(g.LifetimeUncorrectable)
 }
@@ -66,7 +65,7 @@ func erroneous(g *table.GPU) bool {
 	}, positive) || g.RecoveryAction != "" && g.RecoveryAction != "none"
 }
 
-// recorded reports whether any error count of a GPU is known. The count may be 0.
+// recorded reports whether any error count of a GPU is known. A count of 0 is known.
 func recorded(g *table.GPU) bool {
 	return g.RecoveryAction != "" || slices.ContainsFunc([]*int64{
 		g.DRAMCorrectable, g.DRAMUncorrectable, g.SRAMCorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable, g.LowMemoryBanks, g.RetiredPages,
@@ -74,8 +73,7 @@ func recorded(g *table.GPU) bool {
 	}, func(n *int64) bool { return n != nil })
 }
 
-// errors lists the errors of boards, with the worst boards first. If no boards are named, it lists only boards with
-// errors.
+// errors sorts the worst boards first. If the question names no boards, it lists only boards with errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -141,8 +139,8 @@ func (q *question) sumErrors(ctx context.Context, of books.Query, found []named)
 	return sums, nil
 }
 
-// worse compares boards by their uncorrectable errors in the period, then by their lifetime number of uncorrectable
-// errors, and then by the memory banks without spare rows.
+// worse compares two boards. The order is: uncorrectable errors in the period, lifetime uncorrectable errors, memory
+// banks without spare rows.
 func worse(a, b table.GPU) int {
 	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
 	return cmp.Or(
@@ -151,7 +149,6 @@ func worse(a, b table.GPU) int {
 	)
 }
 
-// If --in-warranty is set, underWarranty returns only the boards that are in warranty.
 func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
 	if !q.InWarranty {
 		return all, nil

@@ -57,9 +57,8 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// sickAnswers contains the expected answers about sickFleet. In text, a column is missing if all its counts are 0.
-// Errors are listed for the node in which they occurred: B1 had two errors before it was moved, and no errors
-// afterwards.
+// In text, a column is missing if all its counts are 0. Errors are listed for the node in which they occurred: B1 had
+// two errors before it was moved, and no errors afterwards.
 var sickAnswers = []struct {
 	question string
 	status   int
@@ -126,9 +125,8 @@ func TestErrors(t *testing.T) {
 	run(t, "errors", "--in-warranty", "--books=.").has(2)
 }
 
-// TestErrorsOfWeek checks that the command "where" counts only errors in the seven days before the last hour. One error
-// is 180 hours older than the last hour, and another is 168 hours older, so "where" counts one error. The command
-// "history" counts both errors.
+// TestErrorsOfWeek checks that "where" counts only the errors in the seven days before the last hour, and that
+// "history" counts all errors. One error is 180 hours older than the last hour, and another is 168 hours older.
 func TestErrorsOfWeek(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(181, func(n int, h *table.Hour) {
 		count, lifetime := int64(0), int64(1)
@@ -149,8 +147,7 @@ func TestErrorsOfWeek(t *testing.T) {
 }
 
 // TestErrorsOfAMD checks AMD's boards, which report neither a lifetime number of errors nor a power brake
-// (docs/amd.md). A board in warranty with two uncorrectable errors must be listed, but not a board with only corrected
-// errors.
+// (docs/amd.md). Of two boards in warranty, only the board with uncorrectable errors must be listed.
 func TestErrorsOfAMD(t *testing.T) {
 	assets := file(t, "serial,tag,warranty\nM1,A-1,2030-01-01\nM2,A-2,2030-01-01\n")
 	folder := bookstest.File(t, "csv", hourly(3, func(n int, h *table.Hour) {

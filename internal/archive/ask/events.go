@@ -13,29 +13,29 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// boardEvent is an event of one board, or of all boards of a node that is no longer scraped or is scraped again.
+// boardEvent is an event of one board. If a node is no longer scraped or is scraped again, one boardEvent contains all
+// boards of the node.
 type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays contains the [Stay] of each board that begins or ends with the event. cluster and node are the previous
-	// place of the board. replaced is the serial number or UUID of the previous board in this slot.
+	// stays contains one [Stay] of each board: the stay that begins or ends with the event. cluster and node are the
+	// previous place of the board. replaced is the serial number or UUID of the previous board in this slot.
 	stays                   []*Stay
 	cluster, node, replaced string
 	// silence is the period without scrapes that begins or ends with the event. It is zero for other events.
 	silence silence
 }
 
-// silence is a period in which no GPU of a node was scraped. from is the first hour of this period for which the
-// cluster has data, and until is the hour in which the boards return. until is zero in the event at the start of the
-// silence.
+// silence is a period in which no GPU of a node was scraped. It lasts from the first such hour with data of the cluster
+// (from) until the hour in which the boards return (until). In the event at its start, until is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards, sorted by time. The boards in the first hour of a cluster cause no event
-// "arrived".
+// boardEvents returns the events of boards, sorted by time. In the first hour of a cluster, boards do not cause the
+// event "arrived".
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
@@ -49,9 +49,9 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns the UUIDs of GPUs that may have events: GPUs that were in several places, that were in the same place
-// as another GPU at any time, or that were missing in an hour with data of their cluster. It also returns the first
-// hour of each cluster.
+// changed returns the UUIDs of GPUs that may have events, and the first hour of each cluster. A GPU may have events if
+// it was in several places, if its place also had another GPU, or if it was missing in an hour with data of its
+// cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -77,8 +77,7 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// events derives events from the periods in which GPUs were in one place. first contains the first hour of each
-// cluster.
+// first contains the first hour of each cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -112,8 +111,8 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped combines the events of all boards of a node that is no longer scraped. The combined period lasts from the
-// last scrape of any of these boards until the first scrape afterwards.
+// grouped combines the events of all boards of a node that is no longer scraped. The combined period begins with the
+// last scrape of any of these boards, and ends with the next scrape.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
 	for _, e := range all {
@@ -136,8 +135,8 @@ func grouped(all []boardEvent) (found []boardEvent) {
 	return found
 }
 
-// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event depends only on the
-// board, the node and the hour.
+// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event is derived only from
+// the board, the node and the hour.
 func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)
 	for _, e := range all {

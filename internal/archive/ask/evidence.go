@@ -7,8 +7,8 @@ import (
 )
 
 // These constants are indexes of the samples in evidence. The first three samples count the days of the board itself:
-// in this slot, in other slots of the node, and in other nodes. The last two count the days of other boards: in this
-// slot, and in other slots of the node.
+// in this slot, in other slots of the node, and on other nodes. The last two samples count the days of other boards: in
+// this slot, and in other slots of the node.
 const (
 	here = iota
 	otherSlots
@@ -20,7 +20,7 @@ const (
 
 type evidence [samples]sample
 
-// compare returns the evidence about a board in one place. neighbours contains the days of all boards of the node.
+// neighbours contains the days of all boards of the node.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -57,8 +57,8 @@ func (s *sample) add(failed bool) {
 // memory in 54 days on 16,384 GPUs. A GPU thus has one fault in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. The field "with" lists the samples that contain faulty days if this
-// part is faulty.
+// causes contains the parts that may be faulty. If a part is faulty, the faulty days are in the samples that the field
+// "with" lists.
 var causes = []struct {
 	name string
 	with []int
@@ -69,15 +69,15 @@ var causes = []struct {
 }
 
 const (
-	// certain is the likelihood ratio that excludes a part. A part is not a suspect if another part is this many times
-	// as likely to be faulty.
+	// certain is the likelihood ratio that excludes a part: another part is this many times as likely to be faulty.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000
 )
 
-// suspects returns the parts that may be faulty, with the most likely part first. It assumes that days with the faulty
-// part have a higher fault rate than other days and the fleet. odds is the ratio of the two highest likelihoods.
+// suspects returns the parts that may be faulty, with the most likely part first. It assumes that the fault rate is
+// higher on days with the faulty part than on other days and in other fleets. odds is the ratio of the two highest
+// likelihoods.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {
@@ -114,7 +114,7 @@ func (s sample) share() float64 {
 	return float64(s.faulty) / float64(s.days)
 }
 
-// likelihood returns the log-likelihood of a sample. The probability of a fault is the share of days with a fault.
+// likelihood returns the log-likelihood of a sample. It uses the share of faulty days as the probability of a fault.
 func (s sample) likelihood() float64 {
 	term := func(n int, p float64) float64 {
 		if n == 0 {

@@ -33,8 +33,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// These are the sizes of the clusters that drawFaults draws. The faulty part is board 5, place 5, or the node with
-// place 5.
+// drawFaults draws clusters of this size. The faulty part is board 5, place 5, or the node with place 5.
 const (
 	drawnNodes, drawnSlots, drawnDays = 4, 4, 90
 	faultyNumber                      = 5
@@ -68,8 +67,8 @@ func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
 	return rows
 }
 
-// TestFaultyPart checks the suspects for the board with the most faulty days. In nearly all clusters, they must contain
-// the faulty part. In most clusters, it must be the only suspect.
+// TestFaultyPart checks the suspects for the board with the most faulty days. In nearly all clusters, the faulty part
+// must be among the suspects. In most clusters, it must be the only suspect.
 func TestFaultyPart(t *testing.T) {
 	const draws = 200
 	wrong, sole := 0, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// A board can fail for several causes, but the column FAILED counts it once.
+// A board that fails for several causes is counted once in the column FAILED.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -28,10 +28,10 @@ var failureColumns = columns[groupedFailures]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
-// failureLines contains the values of the column "line", in the order of the rows.
+// Rows are sorted in this order.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// These are the causes of failures besides lost and replaced.
+// These are the causes of failures. The constants lost and replaced are further causes.
 const required, grown = "action required", "uncorrectable"
 
 // failureGroup identifies boards with the same model, slot or age. line determines which of the other fields are set.
@@ -40,8 +40,8 @@ type failureGroup struct {
 	months            int
 }
 
-// failing contains the failed boards of a group, by cause. The key "" contains all boards of the group, including
-// boards that did not fail.
+// failing contains the failed boards of a group, by cause. The key "" contains all boards of the group, with and
+// without failures.
 type failing map[string]map[string]bool
 
 type groupedFailures struct {
@@ -75,7 +75,6 @@ func (f failing) failed() map[string]bool {
 	return all
 }
 
-// failures counts the boards that failed in the selected time, by model, by chassis slot and by age.
 func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	of, notices := q.period(), []string(nil)
 	if !q.Month.IsZero() {
@@ -106,12 +105,10 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// within reports whether a GPU was present, lost or replaced at or after a time.
 func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// recordedFaults contains the faults of GPUs by UUID, and the UUIDs of GPUs whose error counts are known.
 type recordedFaults struct {
 	places   map[string][]books.Fault
 	recorded map[string]bool
@@ -148,8 +145,7 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 	return all, nil
 }
 
-// addFault adds the row of a GPU for one hour to the fault of this GPU. f.Place contains the lowest lifetime number of
-// errors so far.
+// addFault adds one row of a GPU. f.Place contains the lowest lifetime number of errors so far.
 func addFault(f *books.Fault, g *table.GPU) {
 	lowest, now := &f.Place.LifetimeUncorrectable, g.LifetimeUncorrectable
 	grown := *lowest != nil && now != nil && *now > **lowest
@@ -160,7 +156,6 @@ func addFault(f *books.Fault, g *table.GPU) {
 	}
 }
 
-// unrecorded returns the number of GPUs that were present at or after a time, but have no error counts.
 func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	gpus := make(map[string]bool)
 	for _, s := range all {
@@ -171,7 +166,7 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures counts a board in each of its slots, and its failure in the slot in which it failed. The age of a board
+// groupFailures counts a board in each of its slots. It counts a failure in the slot of the failure. The age of a board
 // is its age in its last hour.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
@@ -225,7 +220,6 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// sortedFailures sorts models and slots by failure rate, and the ages of each model from young to old.
 func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	for key, boards := range groups {
 		all = append(all, groupedFailures{key, boards})
@@ -241,7 +235,6 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare sorts groups by their failure rates, in descending order, and then by their numbers of failed boards.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU that is in one slot from the start of one hour (from) until the start of another hour (until). Its
-// serial number and model follow from its name.
+// placed describes a GPU in one slot, from the start of the hour "from" to the start of the hour "until". The name of
+// the board determines the serial number and the model.
 type placed struct {
 	board, node, slot, address string
 	from, until                int

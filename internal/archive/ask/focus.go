@@ -32,7 +32,6 @@ var (
 	}
 )
 
-// exports contains the formats of other systems.
 var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
 	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
@@ -51,7 +50,7 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}
 
-// allocationMethod identifies the way in which energy is split (see docs/energy.md).
+// allocationMethod identifies the method that splits the energy (see docs/energy.md).
 const allocationMethod = "gpuledger-energy-1"
 
 type sku struct {
@@ -75,14 +74,14 @@ func costOf(f factors.Factors, u factors.Use) float64 {
 	return cost
 }
 
-// origin identifies a charge before it is split among pods. The charge is for one GPU, one day and one price.
+// origin identifies the charge of one GPU, one day and one price. Pods share this charge.
 type origin struct {
 	day                                    time.Time
 	cluster, node, uuid, serial, model, id string
 	price                                  float64
 }
 
-// part is the share of a pod or unit in a charge. If owner.Reason is set, the part belongs to no pod or unit.
+// part is the share of a pod or unit in a charge. If owner.Reason is set, the part is unattributed.
 type part struct {
 	origin
 	sku      sku
@@ -206,11 +205,11 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	if split {
 		values["AllocatedMethodId"] = allocationMethod
 		ratio := 0.0
-		if total != 0 { // corrections may cancel the charge
+		if total != 0 { // corrections can reduce a charge to 0
 			ratio = p.quantity / total
 		}
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
-		values["AllocatedMethodDetails"] = string(details) // encoding a map of texts and numbers returns no error
+		values["AllocatedMethodDetails"] = string(details) // a map of texts and numbers is always valid JSON
 		if c.Reason == "" {
 			name := owner(c.Namespace, c.Pod, c.Manager, c.Unit)
 			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(c.PodUID, name), name
@@ -227,6 +226,6 @@ func tags(values map[string]string) string {
 			some[name] = value
 		}
 	}
-	text, _ := json.Marshal(some) // encoding a map of texts and numbers returns no error
+	text, _ := json.Marshal(some) // a map of texts and numbers is always valid JSON
 	return string(text)
 }

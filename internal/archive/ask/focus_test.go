@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification: the columns, types and allowed values,
-// the cost as the product of price and quantity, and the split of each GPU's charge.
+// TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification. It checks columns, types and allowed
+// values. It also checks that the cost is price times quantity, and that the parts of a GPU's charge add up.
 func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
@@ -97,8 +97,8 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestImpact checks the rows for the Impact Framework. Their energy is already multiplied by the PUE, because the
-// carbon must equal the energy multiplied by the carbon intensity.
+// TestImpact checks the rows for the Impact Framework. Their energy is already multiplied by the PUE, so that the
+// carbon equals the energy times the carbon intensity.
 func TestImpact(t *testing.T) {
 	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
 	for pue, want := range map[string]string{"1": "0.2,400,80", "2": "0.4,400,160"} {
@@ -107,8 +107,8 @@ func TestImpact(t *testing.T) {
 	}
 }
 
-// TestImpactMerged checks that a component has one row per hour, because its rows must not overlap. Two pods have the
-// same cost center but different projects, and energy is unattributed for two reasons.
+// TestImpactMerged checks that each component has only one row per hour, because rows of a component must not overlap.
+// Two pods have the same cost center but different projects. Energy is unattributed for two reasons.
 func TestImpactMerged(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh, First: october, Last: october, Scrapes: 1}}, Charges: []table.Charge{
 		{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "a", PodUID: "a", Labels: "cost_center=4711,project=moon", Energy: kWh / 2},
@@ -138,8 +138,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be consistent over time and over billing
-// accounts, belong to one SkuId, and not contain a price, because separate columns contain the unit prices.
+// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be the same at all times and in all billing
+// accounts. It must belong to one SkuId. It must not contain a price, because the unit prices have their own columns.
 func TestSkuPrice(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(3, func(n int, h *table.Hour) {
 		h.Cluster = []string{"east", "west", "east"}[n]

@@ -25,7 +25,6 @@ var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"losses", "", print.Count, func(l *listed) any { return l.Losses }},
 }, errorsOfStay)
 
-// history returns one row for each period in which a board was in one place.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -59,7 +58,7 @@ func (l *listed) replacedBy() any {
 	return boardOf(l.NextBoard)
 }
 
-// lifetimeBefore returns the lifetime number of uncorrectable errors that a board had before the period.
+// lifetimeBefore returns the lifetime number of uncorrectable errors at the start of the period.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {
@@ -95,7 +94,6 @@ func withoutErrors(a print.Answer) print.Answer {
 	return a
 }
 
-// xids adds up the XID errors of hours, and returns code=count for each code.
 func xids(hours []table.GPU) string {
 	sums := make(map[string]int64)
 	for _, g := range hours {
@@ -110,7 +108,7 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of removed boards. This needs another query, because the first
+// successors finds the boards that are now in the places of removed boards. It needs another query, because the first
 // query selects only the removed boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
@@ -129,7 +127,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) 
 	return nil
 }
 
-// successor returns the first period in which another board was in the same place, or nil if there is none.
+// The result is nil if no other board was in the same place.
 func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true

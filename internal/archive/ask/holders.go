@@ -18,7 +18,7 @@ type detail struct {
 }
 
 // details returns the pods, units and errors of boards at the times of their last scrapes, by UUID. Boards with the
-// same last hour are read together.
+// same last hour share one read.
 func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
 	for _, s := range q.current(known) {
@@ -57,7 +57,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 	return all, nil
 }
 
-// add adds a pod or unit that used the board at its last scrape (holders), or within the hour before (past).
+// holders used the board at its last scrape. past used it in the hour before the last scrape.
 func (d *detail) add(h books.Holder, s *Stay) {
 	name := owner(h.Namespace, h.Pod, h.Manager, h.Unit)
 	switch {
@@ -69,9 +69,8 @@ func (d *detail) add(h books.Holder, s *Stay) {
 }
 
 // holders returns the pods and units that used boards in the hour before the last scrape of each board. An archive
-// contains only hourly charges. For an archive, the query must therefore select the hours of these scrapes, and the
-// times at which pods and units ended are unknown. Pods and units that used a board after it moved in the same hour are
-// omitted.
+// contains only hourly charges, so the query must select the hours of these scrapes, and the results contain no end
+// times. If a board moved within an hour, users in its next place are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From

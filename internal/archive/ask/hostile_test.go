@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no output, including notices and errors, contains control characters from labels, and
-// that no label adds a line.
+// TestHostileLabels checks labels that contain control characters and line breaks. Answers, notices and errors must not
+// contain these control characters, and a label must not add a line.
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }

@@ -13,17 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// missingState is the state of an hour that the source does not contain.
 const missingState = "missing"
 
-// stretch is a range of consecutive hours of a cluster with the same state and reason.
+// stretch is a range of consecutive hours. They have the same cluster, state and reason.
 type stretch struct {
 	cluster, state, reason string
 	from, until            time.Time
 	energy                 int64
 }
 
-// hours lists the hours of each cluster by state, with commands that add or repair them.
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
@@ -64,8 +62,7 @@ func (q *question) hoursColumns() columns[stretch] {
 	}
 }
 
-// stretches joins the consecutive hours of a cluster, and adds the missing hours between them. The given hours must be
-// sorted by time.
+// stretches also adds the missing hours. The given hours must be sorted by time.
 func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
 	next := of.From
 	add := func(s stretch) {
@@ -93,8 +90,7 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that adds or repairs these hours, with the given flags. It returns "" if no command is
-// needed.
+// command returns the command that files or repairs these hours. It returns "" if no command is needed.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
 	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))

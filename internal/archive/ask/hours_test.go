@@ -21,7 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestAccepted checks that statement and verify list the hours that an operator has accepted, with the reason.
+// TestAccepted checks that statement and verify list the hours that an operator has accepted, and the operator's
+// reason.
 func TestAccepted(t *testing.T) {
 	reasons := []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""}
 	folder := bookstest.File(t, "csv", hourly(len(reasons), func(n int, h *table.Hour) {
@@ -39,8 +40,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestCarbonGaps checks that a statement reports the hours without a carbon intensity, and that rows without dates
-// always apply. In each of 48 hours, the boards use 1 kWh.
+// TestCarbonGaps checks that a statement lists the hours without a carbon intensity. A row without dates applies to
+// every hour. The boards use 1 kWh in each of 48 hours.
 func TestCarbonGaps(t *testing.T) {
 	hourly := "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	for n := range 24 {
@@ -76,8 +77,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestPruned checks that statements of a whole month do not change after a prune, including costs by model, and checks
-// the notices about pruned and removed hours.
+// TestPruned checks that a prune changes no statement of a whole month, and no cost by model. It also checks the
+// notices about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := books(t)
 	byModel := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n")
@@ -140,8 +141,8 @@ func TestPruned(t *testing.T) {
 	removed.lacks("differ")
 }
 
-// TestHours checks that consecutive hours with the same state and reason share a row, and that the rows of missing and
-// accepted hours contain the command that writes them.
+// TestHours checks that consecutive hours with the same state and reason share a row. The rows of missing and accepted
+// hours must contain the command that files these hours.
 func TestHours(t *testing.T) {
 	var hours []*table.Hour
 	for hour, state := range map[int]table.State{1: table.Complete, 2: table.Complete, 4: table.Gaps, 5: table.Gaps, 6: table.Corrected} {
@@ -189,9 +190,8 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 	return s
 }
 
-// TestRefusedHours checks an hour whose samples in a store are impossible. It must have no energy and no cost, and all
-// commands must still succeed. All answers must contain a notice, except the answers of the commands "moves" and
-// "missing".
+// TestRefusedHours checks an hour whose samples in a store are impossible. The hour must have no energy and no cost,
+// and all commands must still succeed. All answers must contain a notice, except the answers of "moves" and "missing".
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
@@ -227,7 +227,8 @@ func TestRefusedHours(t *testing.T) {
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// Two boards use 200 W each for four hours. The minute before the first scrape is not counted.
+		// Two boards use 200 W each for four hours. The first scrape is after the first minute, so one minute is not
+		// counted.
 		r.has(0, "incomplete: 1 of 5 hours of east are refused", "1.593")
 		run(t, "verify", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "-o", "csv").
 			has(1, "east,5,5,,0,0,1,1,", "unknown pod vision/pS2 (uid-S2) of east: 0.797 kWh in 5 hours")

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact returns inputs for the Impact Framework of the Green Software Foundation. An input contains the energy that
-// one group used in one hour, in kWh. If --carbon is set, it also contains the emissions in grams.
+// impact returns inputs for the Impact Framework of the Green Software Foundation. An input contains the energy of one
+// group in one hour, in kWh. If --carbon is set, it also contains the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {
@@ -48,8 +48,8 @@ type input struct {
 	known      bool // whether the emissions are known
 }
 
-// inputs adds up the charges of each component and hour, because inputs of the same component must not overlap. Charges
-// with different labels or reasons can belong to one component. Inputs without energy are omitted.
+// inputs adds up the charges of each component and hour, because inputs of the same component must not overlap. One
+// component may have charges with different labels or reasons. Inputs without energy are omitted.
 func inputs(charges []table.Charge, columns []string) (all []*input) {
 	type key struct {
 		cluster, component string

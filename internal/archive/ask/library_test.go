@@ -18,9 +18,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestScopeOfErrors checks that a reader with access to some clusters gets the same errors and failures from a database
-// as from files. The database must add up the errors itself, and must not return rows of GPUs with errors for this
-// reader. A board was moved into an accessible cluster from a cluster that is not accessible.
+// TestScopeOfErrors checks a reader who may see only some clusters. This reader must get the same errors and failures
+// from a database as from files. The database must add up the errors, and must not return single rows with errors. One
+// board was moved from a hidden cluster to a visible cluster.
 func TestScopeOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 4 {
@@ -76,12 +76,12 @@ func TestScopeOfErrors(t *testing.T) {
 	}
 }
 
-// metered counts the rows that a source returns, and measures the memory in use after the last row.
+// metered counts the rows that a source returns. After the last row, it measures the memory in use.
 type metered struct {
 	reading.Source
 	heap uint64 // largest number of bytes in use
 	rows int
-	// details counts the reads that return errors of GPUs.
+	// details counts the reads of rows with errors.
 	details int
 }
 
@@ -102,8 +102,8 @@ func (m *metered) Rows(ctx context.Context, of reading.Query) iter.Seq2[reading.
 	}
 }
 
-// TestHeap checks that questions about the boards of a fleet do not keep the rows of all hours. With four times as many
-// hours, the memory in use must grow by less than ten bytes per additional row.
+// TestHeap checks that questions about the boards of a fleet do not keep the rows of all hours in memory. One archive
+// has four times as many hours as the other. The difference in memory must be less than ten bytes per row.
 func TestHeap(t *testing.T) {
 	const gpus, hours = 80, 48
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// rack writes one hour of the boards S0 to S39, with two boards per node.
+// rack writes an archive of one hour. It contains the boards S0 to S39, two on each node.
 func rack(t *testing.T) string {
 	h := &table.Hour{}
 	for i := range 40 {
@@ -18,8 +18,9 @@ func rack(t *testing.T) string {
 	return archived(t, h)
 }
 
-// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column in a flag, and lines
-// from standard input. The answers must be in the order of the list, and must contain a row for each unknown name.
+// TestList checks the answers about lists of names. The lists are a spreadsheet with warranty dates, a CSV file with a
+// column that a flag selects, and lines on standard input. The answers must keep the order of the list, and must
+// contain a row for each unknown name.
 func TestList(t *testing.T) {
 	folder, now := rack(t), october.AddDate(0, 1, 2)
 	var clerk strings.Builder
@@ -85,7 +86,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that the answer about many boards includes boards that were last seen long ago.
+// TestLongAbsence checks an answer about many boards. It must include boards that were last scraped long ago.
 func TestLongAbsence(t *testing.T) {
 	const last = 20 * 24
 	folder := bookstest.File(t, "csv", hourly(last+1, func(n int, h *table.Hour) {

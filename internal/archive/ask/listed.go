@@ -19,7 +19,6 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns a row for each name and each stay that this name selects.
 func (q *question) listed(names []named, all []*Stay, until time.Time) (boards []*listed) {
 	for _, n := range names {
 		if n.unknown != nil {
@@ -39,8 +38,7 @@ func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether the name selects a stay. The name of a node or chassis does not select stays in which the board
-// was elsewhere.
+// has reports whether the name selects a stay. The name of a node or chassis does not select a board's stays elsewhere.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest writes two hours. The energy and time of one hour are the largest possible values. The energy and time of the
-// other hour are the smallest possible values.
+// largest writes two hours. One hour has the largest possible energy and time. The other hour has the smallest possible
+// energy and time.
 func largest(f *testing.F) string {
 	f.Helper()
 	return bookstest.File(f, "csv", hourly(2, func(n int, h *table.Hour) {
@@ -24,7 +24,7 @@ func largest(f *testing.F) string {
 	})...)
 }
 
-// rows returns the rows of a JSON answer about the archive of largest, or no rows if the list is invalid.
+// rows returns the rows of a JSON answer. It returns no rows if the command rejects the list.
 func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)

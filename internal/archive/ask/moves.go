@@ -12,11 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// lookback is the length of an extra period that is read. It ends at the start of the selected time. A board that was
-// in the same place in the extra period is not new.
+// The selected time is extended by lookback at its start. If a board was in the same place during lookback, it did not
+// arrive in the selected time.
 const lookback = day
 
-// moves lists the boards that arrived, left or were swapped.
 func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	begin := of.From
@@ -50,7 +49,6 @@ func (q *question) moveColumns() columns[boardEvent] {
 	}
 }
 
-// common returns the value that all boards of an event share. It returns "" if their values differ.
 func (e boardEvent) common(value func(*Stay) string) string {
 	text := value(e.stays[0])
 	if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
@@ -59,8 +57,8 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// lastFiled returns the last hour with data, or zero if there is none. It begins at the end of the period, and reads
-// longer parts until it finds an hour.
+// The result is zero if there is no data. lastFiled begins at the end of the period, and reads longer parts until it
+// finds an hour.
 func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Time, err error) {
 	for length := time.Hour; ; length *= 4 {
 		part := of
@@ -77,7 +75,6 @@ func (q *question) lastFiled(ctx context.Context, of books.Query) (last time.Tim
 	}
 }
 
-// gone returns the UUIDs of boards that were not scraped in the last hour with data, sorted.
 func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	hour, err := q.lastFiled(ctx, of)
 	if err != nil || hour.IsZero() {

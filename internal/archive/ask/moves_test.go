@@ -36,7 +36,7 @@ func answer(t *testing.T, source string, from int, columns []string, question ..
 
 const day = 24
 
-// moves returns the expected events of the second day and later.
+// moves returns the expected events after the first day.
 func moves(p *foldtest.Places) (rows []string) {
 	for _, e := range p.Events {
 		if !e.At.Before(p.Start.Add(day * time.Hour)) {
@@ -49,9 +49,9 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares the answers of moves and history with random histories. In these histories, boards are removed,
-// return, or are swapped, replaced or moved. Nodes reboot or are not scraped, a cluster is installed late, and the
-// archive lacks some hours.
+// TestMoves compares answers of "moves" and "history" with random histories. Boards are removed, return, are swapped,
+// are replaced and are moved. Nodes reboot or are not scraped. A cluster is installed late, and the archive lacks some
+// hours.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(20, 80)
 	for seed := range uint64(seeds) {
@@ -95,8 +95,8 @@ func TestMovesInStore(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDays compares the answers from a database with the answers from files. The database reads daily sums,
-// whereas files contain only hours. In some hours, a GPU is in two clusters.
+// TestPlacesOfDays compares the answers from a database with the answers from files. The database also reads daily
+// sums, and files have only hours. In some hours, a GPU is in two clusters.
 func TestPlacesOfDays(t *testing.T) {
 	for seed := range uint64(draws.Of(2, 3)) {
 		p := foldtest.DrawPlaces(seed, october, true)

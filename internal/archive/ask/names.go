@@ -20,8 +20,8 @@ import (
 // UnknownError means that the source contains no board, node or chassis with this name.
 type UnknownError struct {
 	Name string
-	// Similar contains names that begin with the unknown name, or serial numbers that differ from it in few characters.
-	// More is the number of further names that begin with the unknown name.
+	// Similar contains names that begin with the unknown name, or serial numbers with few different characters. More is
+	// the number of further names that begin with the unknown name.
 	Similar []string
 	More    int
 	Source  string
@@ -43,7 +43,7 @@ func (e *UnknownError) advice() string {
 	return "check the name, or set --since"
 }
 
-// standardInput is an argument, or a value of --names. It makes the command read the names from standard input.
+// standardInput, as an argument or as a value of --names, makes the command read the names from standard input.
 const standardInput = "-"
 
 func (c *command) checkNames(o *options, arguments []string) error {
@@ -95,7 +95,7 @@ func (o *options) addNames(path string, in io.Reader) error {
 	return nil
 }
 
-// named is a name in the question, with the boards that have this name.
+// named is a name in the question, with its boards.
 type named struct {
 	name string // as the user wrote it
 	// value is the serial number if the name is an asset tag, and the name otherwise. kind is serial, uuid, node or
@@ -103,11 +103,11 @@ type named struct {
 	value, kind string
 	uuids       []string      // sorted
 	unknown     *UnknownError // nil for a known name
-	asset       factors.Asset // asset of an unknown name, if the list of assets contains it
+	asset       factors.Asset // asset with the unknown name, from the list of assets
 }
 
-// find returns the boards of each name in the question, and notices about ambiguous names. If the question has only one
-// name, the name must be known. If it has no names, find returns nil.
+// find returns the boards of each name in the question, and notices about ambiguous names. It returns an error if the
+// only name is unknown, and nil if the question has no names.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	if len(q.names) == 0 {
 		return nil, nil, nil
@@ -153,7 +153,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 	return all, notices, nil
 }
 
-// boardsByName contains each board several times: by serial number, UUID, node and chassis.
+// The map contains each board several times: by serial number, UUID, node and chassis.
 func boardsByName(boards []books.Board) map[string][]books.Board {
 	all := make(map[string][]books.Board)
 	for _, b := range boards {
@@ -168,7 +168,6 @@ func boardsByName(boards []books.Board) map[string][]books.Board {
 
 const maxUnknown = 10
 
-// set sets the boards that have the name, and returns a notice if the name is ambiguous.
 func (n *named) set(found []books.Board) (notice string) {
 	kinds, clusters := make(map[string]bool), make(map[string]bool)
 	for _, b := range found {
@@ -241,8 +240,8 @@ func (q *question) titled(a print.Answer) print.Answer {
 	return a
 }
 
-// distinct shows the UUIDs if several GPUs in the answer have the same serial number and PCI address. A board may have
-// two GPUs.
+// distinct shows the UUIDs if rows with the same serial number and PCI address are about different GPUs. A board may
+// have two GPUs.
 func distinct(a print.Answer) print.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(a.Columns, func(c print.Column) bool { return c.Name == name })

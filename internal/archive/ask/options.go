@@ -47,16 +47,16 @@ type options struct {
 	Sign               string // file with a private key
 	Truth              []string
 	Scrape             time.Duration // scrape interval
-	Age                bool          // boards by age
-	Failures           bool          // boards that failed
+	Age                bool          // count boards by age
+	Failures           bool          // count boards that failed
 	InWarranty         bool
 	Uncorrectable      bool
 	Factors            factors.Files
 
 	flags      *flag.FlagSet // contains settings for the URL in --books
 	archives   []string      // all values of --books; Books contains the first value
-	filing     string        // flags for the commands in the answer of hours
-	locked     string        // notice about the commands in the answer of hours, or empty
+	filing     string        // flags of the commands that the command "hours" prints
+	locked     string        // notice about the commands that the command "hours" prints, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // names of boards, nodes or chassis
@@ -79,7 +79,7 @@ func (m *moment) set(text string) error {
 	return errors.New("must be a time in UTC such as 2026-11-01 or 2026-11-01T15:30")
 }
 
-// month is the value of a flag that sets a month, stored as the start of the month in UTC.
+// month is a flag value. It contains the start of the month in UTC.
 type month struct{ time.Time }
 
 func (m *month) set(text string) (err error) {
@@ -89,7 +89,7 @@ func (m *month) set(text string) (err error) {
 	return nil
 }
 
-// period is the value of a flag that sets a duration. Its unit may be d, for days.
+// period is a flag value. Its unit may be d, for days.
 type period struct{ time.Duration }
 
 const day = 24 * time.Hour
@@ -116,7 +116,7 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// addBooks adds a value of --books, which can be repeated for verify --prove.
+// addBooks accepts several values of --books, which only verify --prove uses.
 func (o *options) addBooks(place string) error {
 	o.archives = append(o.archives, place)
 	o.Books = o.archives[0]
@@ -128,7 +128,7 @@ var readings = []string{"auto", "samples", "rules"}
 func (c *command) flags() (*flag.FlagSet, *options) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
-	fs.SetOutput(io.Discard) // the caller prints one line
+	fs.SetOutput(io.Discard) // the caller prints the error in one line
 	fs.Func("books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store", o.addBooks)
 	fs.String("mysql.password-file", "", "`file` with the password for the user in --books=mysql://…")
 	new(files.S3).RegisterStore(fs)
@@ -244,8 +244,8 @@ var inConfig = []string{
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets flags that are not on the command line. Environment variables take precedence over the configuration
-// file.
+// defaults sets the flags that the command line does not contain. Environment variables take precedence over the
+// configuration file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })

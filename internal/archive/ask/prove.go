@@ -17,7 +17,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterProof contains the sums of a cluster in one source.
 type clusterProof struct {
 	*proof
 	cluster string
@@ -38,8 +37,8 @@ var proofColumns = columns[clusterProof]{
 	{"ok", "OK", print.Flag, func(p clusterProof) any { return !p.wrong[p.cluster] }},
 }
 
-// ruleTolerance is the maximum difference between rules and samples that rounding can cause. It is in mJ or ms, for
-// each namespace or manager and day.
+// ruleTolerance is the largest difference that rounding can cause between rules and samples, in mJ or ms. It applies to
+// one namespace or manager and one day.
 const ruleTolerance = 1000
 
 const (
@@ -49,8 +48,8 @@ const (
 	ofNone   = books.Unattributed
 )
 
-// accountDay identifies a sum of one cluster and one day: the sum of a namespace, of a manager, of all boards, or of
-// the unattributed energy.
+// accountDay identifies a sum for one day and one cluster. The kind is a namespace, a manager, all boards, or
+// unattributed energy.
 type accountDay struct {
 	cluster    string
 	day        time.Time
@@ -72,7 +71,6 @@ func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
 
-// proof contains the sums of one source.
 type proof struct {
 	name      string
 	tolerance int64
@@ -101,7 +99,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 	return nil
 }
 
-// readRules reads the sums that rules recorded. It does not check that they balance.
+// readRules does not check that the recorded sums balance.
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {

@@ -48,7 +48,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 	})...)
 }
 
-// resultAt returns the time at which a rule recorded its result for an hour.
+// A rule records the sums of an hour 40 minutes after its end.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
@@ -57,8 +57,8 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify reads the samples of a store and not the results of its rules, which are wrong
-// here. Statements from these rules must fail with an error that contains the hour and the namespace.
+// TestVerifyRules checks that verify reads the samples of a store, although the results of the store's rules are wrong.
+// A statement from these rules must fail. The error must contain the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))
@@ -82,8 +82,8 @@ func TestVerifyRules(t *testing.T) {
 	ask("statement", "--by=cluster", "--store.read=rules", "-o", "csv").has(0, fmt.Sprintf("total,TOTAL,%d,", truth))
 }
 
-// TestProve checks that the sums of samples, rules and archives are compared by namespace or manager and day, and not
-// only in total.
+// TestProve checks that verify compares the sums of samples, rules and archives for each day and each namespace or
+// manager. Equal totals are not sufficient.
 func TestProve(t *testing.T) {
 	right, samples, truth := fleet(t, nil)
 	folder := fileFleet(t, samples, nil)
@@ -139,8 +139,8 @@ func TestProve(t *testing.T) {
 	run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...).has(2)
 }
 
-// TestNegativeRest checks that verify rejects rows that charge more energy than a board used, even if all rows add up
-// to the energy of the boards.
+// TestNegativeRest checks that verify rejects an hour in which pods are charged more energy than the board used. The
+// rows of the hour still add up to the energy of the board, because the unattributed energy is negative.
 func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}

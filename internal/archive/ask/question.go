@@ -18,7 +18,7 @@ type question struct {
 	source   *reader
 	now      time.Time
 	progress func(string)
-	// limited is set if the reader may see only a part of the source.
+	// limited is set if the reader's scope excludes a part of the source.
 	limited bool
 	// failed is set if the answer reports a problem, for example missing hours.
 	failed bool
@@ -26,8 +26,8 @@ type question struct {
 
 const maxRefused = 5
 
-// refused returns notices about hours with impossible samples in a store. Statements omit the energy and money of these
-// hours.
+// refused returns notices about hours in a store whose samples are impossible. Statements contain no energy and no cost
+// for these hours.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) []string {
@@ -36,7 +36,8 @@ func refusals(all []books.Refusal) []string {
 	})
 }
 
-// atMost returns a notice about each of the first values, and a notice with the number of remaining values.
+// atMost returns a notice about each of the first values. If there are more values, another notice contains their
+// number.
 func atMost[V any](limit int, all []V, others string, notice func(V) string) (notices []string) {
 	for _, v := range all[:min(limit, len(all))] {
 		notices = append(notices, notice(v))
@@ -47,7 +48,7 @@ func atMost[V any](limit int, all []V, others string, notice func(V) string) (no
 	return notices
 }
 
-// reader is a source that collects the refused boards of all reads.
+// reader collects the refused boards of all reads from a source.
 type reader struct {
 	books.Source
 	limit int // maximum number of sums of charges; 0 means no limit
@@ -101,7 +102,7 @@ func (r *reader) Rows(ctx context.Context, of books.Query) iter.Seq2[books.Row, 
 	}
 }
 
-// period returns the period of the question. With --at, it ends at the end of the hour that contains --at.
+// With --at, the period ends at the end of the hour that contains --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {
@@ -124,7 +125,7 @@ func (q *question) period() books.Query {
 	return of
 }
 
-// moment returns the period of the question. Unlike period, it ends exactly at --at, at --to, or now.
+// moment, unlike period, ends exactly at --at, at --to, or now.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
@@ -153,10 +154,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// settle is the time after an hour in which some exporters may not have been scraped yet.
+// settle is the waiting time after an hour. Before it has passed, a scrape of this hour may still be missing.
 const settle = 5 * time.Minute
 
-// where narrows a query to rows with one of the given values in a column.
+// where narrows a query to rows with one of the values in the column.
 func where(of books.Query, column string, values ...string) books.Query {
 	all := map[string][]string{column: values}
 	for name, other := range of.Where {
@@ -168,7 +169,7 @@ func where(of books.Query, column string, values ...string) books.Query {
 	return of
 }
 
-// pruned returns a notice if details are missing because the first hours in the selected time are pruned.
+// pruned returns a notice if the first hours in the selected time are pruned. Details of these hours are missing.
 func (q *question) pruned(ctx context.Context, of books.Query) (notices []string, err error) {
 	if q.Books == "" {
 		return nil, nil // hours of a store cannot be pruned

@@ -46,7 +46,6 @@ var ranColumns = columns[*use]{
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "reason", "hour"}
 
-// ran lists the pods and units that used a board, or the boards that a pod, workload or unit used.
 func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if !q.At.IsZero() {
@@ -127,7 +126,6 @@ type use struct {
 	first, last time.Time
 }
 
-// uses adds up hourly charges for each pod or unit and GPU, sorted by the first hour.
 func uses(charges []table.Charge) (all []*use) {
 	type key struct{ cluster, node, uuid, namespace, pod, uid, manager, unit string }
 	known := make(map[key]*use)

@@ -90,7 +90,7 @@ func (q *question) asset(serial string) print.Answer {
 	return a
 }
 
-// recordedErrors returns no section if no error count of the board is known.
+// recordedErrors returns no section if the error counts of the board are unknown.
 func recordedErrors(rows []books.Row) []print.Section {
 	var sum table.GPU
 	for i := range rows {

@@ -28,22 +28,22 @@ type Request struct {
 
 // Library answers the requests from pages. It reads the archive or store of a server.
 type Library struct {
-	// Open opens the source. Label is the flag that selects the source; notices contain this flag. If Open is nil, the
-	// flags in the file Config select the source.
+	// Open opens the source. Label is the flag that selects the source, for use in notices. If Open is nil, the file
+	// Config must contain the flag that selects the source.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the source in the server's logs and metrics.
 	Sink string
 	// Config is the path of a file with flag values, as in --config. It may be empty.
 	Config string
-	// Filing contains flags for the commands on the page of hours: the store and the sinks, as shell words. Only
-	// readers with [Scope.All] see these flags.
+	// Filing contains the flags of the store and the sinks, as shell words. They are part of the commands on the page
+	// of hours. Only readers with [Scope.All] see these flags.
 	Filing string
-	// Locked is a notice that the server locks a sink. While the server runs, the commands on the page of hours cannot
-	// write to this sink. Locked is empty if no sink is locked.
+	// Locked is a notice that the server locks a sink. The commands on the page of hours cannot write to this sink
+	// until the server ends. Locked is empty if no sink is locked.
 	Locked string
 	Now    func() time.Time
-	// MaxSums limits the number of sums of charges that an answer needs. A request that needs more sums fails with
+	// MaxSums limits the number of charge sums in the answer to one request. If a request needs more, it fails with
 	// [books.ErrTooMany]. 0 means that there is no limit.
 	MaxSums int
 }
@@ -66,16 +66,17 @@ func Invalid(err error) error { return InvalidError{err} }
 // Unwrap returns the wrapped error.
 func (e InvalidError) Unwrap() error { return e.error }
 
-// settingsError is the error for an invalid settings file, such as the file of prices. The reader of a page cannot
-// repair the file.
+// settingsError is the error for an invalid settings file, such as the file of prices. It is not an InvalidError,
+// because the reader of a page cannot repair the file.
 type settingsError struct{ error }
 
 // readerFlags contains the flags that readers of pages can set. All other flags select files, archives or stores on the
 // server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
-// Answer answers a request. The error is an [InvalidError] for an invalid request, and [ErrScope] if the scope of the
-// reader does not allow the request. [IsUnknown] is true for an error about an unknown name or time.
+// Answer answers a request. If the request is invalid, the error is an [InvalidError]. If the reader's scope does not
+// allow the request, the error is [ErrScope]. If the source does not contain a name or time, [IsUnknown] is true for
+// the error.
 func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
 	c := find(r.Command)
 	if c == nil {
@@ -164,7 +165,7 @@ func (r Request) CommandLine() string {
 	return strings.Join(words, " ")
 }
 
-// Quoted returns a shell word. It quotes the text if necessary.
+// Quoted returns the text as one shell word, in quotes if necessary.
 func Quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)
@@ -180,5 +181,4 @@ func IsUnknown(err error) bool {
 	return errors.As(err, new(*UnknownError)) || errors.As(err, new(*noHoursError)) || errors.As(err, new(unusedError))
 }
 
-// unusedError means that no pod or unit with the given name used a GPU.
 type unusedError struct{ error }

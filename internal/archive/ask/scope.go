@@ -18,7 +18,7 @@ type Scope struct {
 	Rules []Rule
 }
 
-// Rule selects a part of the data. An empty list selects all values.
+// Rule selects the data that match all its lists. An empty list matches all data.
 type Rule struct {
 	Teams      []string `json:"teams,omitempty"`
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -28,7 +28,7 @@ type Rule struct {
 // ErrScope means that the scope of the reader does not allow a question.
 var ErrScope = errors.New("outside the scope of this reader")
 
-// others is the reason that is shown for charges outside the scope of a reader.
+// others replaces the reason of charges outside the reader's scope.
 const others = "others"
 
 // reach is the smallest scope that allows a question. The zero value requires Scope.All.
@@ -57,7 +57,7 @@ func (s Scope) clusterwide() bool {
 	return !slices.ContainsFunc(s.Rules, func(r Rule) bool { return len(r.Teams)+len(r.Namespaces) > 0 })
 }
 
-// clusters returns the clusters that the scope includes, or nil for all clusters.
+// The result is nil if the scope includes all clusters.
 func (s Scope) clusters() (names []string) {
 	for _, r := range s.Rules {
 		if len(r.Clusters) == 0 {
@@ -75,7 +75,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns a source that contains only the data in the scope.
+// limit returns a source without the data outside the scope.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
@@ -87,8 +87,8 @@ func (s Scope) limit(source books.Source) books.Source {
 	return limited
 }
 
-// scoped limits a source to the clusters in the scope. Within these clusters, it shows the charges of the reader's
-// teams and namespaces. Other charges keep their energy and times but have no names, so that sums are complete.
+// scoped limits a source to the clusters in the scope. In these clusters, the reader sees the charges of the reader's
+// teams and namespaces. Other charges have energy and times but no names, so that sums are complete.
 type scoped struct {
 	source books.Source
 	scope  Scope
@@ -108,7 +108,7 @@ func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	return where(of, "cluster", allowed...), nil
 }
 
-// places limits a query for the places of GPUs, which only readers of whole clusters may see.
+// places limits a query for the places of GPUs. Only readers of whole clusters may see places.
 func (s *scoped) places(of books.Query) (books.Query, error) {
 	if !s.scope.clusterwide() {
 		return of, ErrScope

@@ -33,7 +33,7 @@ type signedStatement struct {
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	By      string    `json:"by"`
-	// OfCluster is the only cluster that the statement covers, or empty for all clusters.
+	// OfCluster is the cluster of the statement. It is empty if the statement is about all clusters.
 	OfCluster string `json:"of_cluster,omitempty"`
 	// Chain contains the last entry of each hash chain. It is empty if the source has no chain.
 	Chain []head `json:"chain"`
@@ -140,7 +140,7 @@ func (q *question) usedFactors() (map[string]factor, error) {
 // maxDocument is the maximum size of a signed statement, in bytes.
 const maxDocument = 64 << 20
 
-// verifyDocument verifies the signature of a statement and prints the statement. It reads no archive.
+// verifyDocument does not read an archive.
 func (o *options) verifyDocument(t Terminal) error {
 	if o.PublicKey == "" {
 		return errors.New("a signed statement requires --public-key")
@@ -176,7 +176,7 @@ func (o *options) verifyDocument(t Terminal) error {
 	return err
 }
 
-// page escapes strings from the document.
+// page escapes strings from the document, because they may contain control characters.
 func (s signedStatement) page(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The signature is valid (key %s).\n", key)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// groupings contains the columns that each word in --by selects.
+// groupings maps each value of --by to its columns.
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
@@ -50,21 +50,21 @@ type line struct {
 	kind string // group, unattributed, others or total
 	table.Charge
 	cost, grams float64
-	idleCost    float64 // cost of idle energy, and of GPU time without activity
-	idleTime    int64   // GPU time without activity in ms; only for the command idle
-	used        int64   // time in ms in which pods and units held or used GPUs
-	profiled    float64 // energy used during the profiled time, in mJ
+	idleCost    float64 // cost of idle energy and of idle GPU time
+	idleTime    int64   // idle GPU time in ms; only for the command idle
+	used        int64   // time in ms that pods and units held or used GPUs
+	profiled    float64 // estimated energy during the profiled time, in mJ
 }
 
 type account struct {
 	of          books.Query
 	by          []string
-	lines       []*line // lines of the groups, sorted
+	lines       []*line // group lines, sorted
 	rest, total line
 	others      line  // charges outside the scope of the reader
 	boards      int64 // energy of all boards in mJ
 	notices     []string
-	known       map[string]*line // lines of the groups, by the values of their columns
+	known       map[string]*line // group lines, by the values of their columns
 	last        *line            // line of the last added charge
 	unpriced    table.Charge     // use without a price
 	unknown     map[string]int64 // energy for which the intensity is unknown, by cluster
@@ -180,8 +180,8 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	}
 }
 
-// profile sets used and profiled in all lines after all charges are added up. The result therefore does not depend on
-// how prices and carbon intensities divide the time.
+// profile sets the fields used and profiled of all lines. All charges must already be added to the lines, because a
+// change of price or carbon intensity splits the time of a pod into several charges.
 func (a *account) profile() {
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.others) {
 		l.profile()
@@ -189,9 +189,8 @@ func (a *account) profile() {
 	}
 }
 
-// profile sets used and profiled in a line. It estimates the energy that was used during the profiled time from the
-// share of this time. The held time can be 0, for example for a user who is logged in to a machine without an
-// allocation.
+// profile sets the fields used and profiled of a line. The energy of the profiled time is an estimate. The held time
+// can be 0, for example if a user runs programs on a machine without an allocation.
 func (l *line) profile() {
 	l.used = max(l.Held, l.Active)
 	if positive(l.Profiled) {
@@ -200,8 +199,7 @@ func (l *line) profile() {
 	}
 }
 
-// line returns the line for a charge. It tries the last line first, because consecutive charges often have the same
-// line.
+// line tries the last line first, because consecutive charges often have the same line.
 func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last
@@ -237,7 +235,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// ends returns the last lines of a statement. The line "others" exists only for readers with a limited scope.
+// The line "others" exists only for readers with a limited scope.
 func (a *account) ends(withOthers bool) (lines []*line) {
 	if !slices.Contains(a.by, "reason") {
 		lines = append(lines, &a.rest)
@@ -351,7 +349,7 @@ func share(part, whole int64) any {
 	return float64(part) / float64(whole)
 }
 
-// rounded removes differences that the order of addition causes.
+// rounded removes the rounding error, which depends on the order of the additions.
 func rounded(n float64) float64 {
 	const digits = 1e6
 	if n = math.Round(n * digits); n == 0 {
@@ -360,13 +358,12 @@ func rounded(n float64) float64 {
 	return n / digits
 }
 
-// idle reports the energy and GPU hours that each group used without activity.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a.total = line{kind: "total"} // contains the groups only
+	a.total = line{kind: "total"} // omits unattributed energy
 	for _, l := range a.lines {
 		l.idleTime = max(l.GPUTime-l.Active, 0) // pods that share a GPU may be active for more than their GPU time
 		a.total.Add(&l.Charge)

@@ -36,8 +36,8 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	return bookstest.File(t, "csv", all...)
 }
 
-// TestCompare checks the change of each line since the previous month, with each month's prices. Some lines exist in
-// only one month.
+// TestCompare checks the change of each line since the previous month. Each month has its own prices. Some lines exist
+// in only one month.
 func TestCompare(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{
 		october.AddDate(0, -1, 3): {{"old", 2, 1}, {"ml", 4, 2}, {"", 1, 0}},
@@ -59,7 +59,7 @@ TOTAL           11.000  7.000   +57.1 %    2.00       3.00    -33.3 %    4.75   
 	}
 	r.has(0, "! compared with 2026-09-01 00:00 to 2026-10-01 00:00\n", "! incomplete: 742 of 744 hours of east", "! before: incomplete: 719 of 720 hours of east")
 	for args, want := range map[string]string{
-		"":                                  "compared with 2026-09-01 00:00 to 2026-10-01 00:00", // the last month
+		"":                                  "compared with 2026-09-01 00:00 to 2026-10-01 00:00", // default: the previous month
 		"--from=2026-10-07 --to=2026-10-08": "compared with 2026-10-06 00:00 to 2026-10-07 00:00",
 		"--month=2026-09":                   "before: " + folder + " has no hours from 2026-08-01 00:00",
 		"--month=2026-10 -o csv":            "\ngroup,new,10800000000,,,3600000,,,false\n",
@@ -69,7 +69,7 @@ TOTAL           11.000  7.000   +57.1 %    2.00       3.00    -33.3 %    4.75   
 	run(t, "statement", "--compare", "--format=focus", "--books="+folder).has(1, "--compare")
 }
 
-// queued writes one hour to an archive. Two namespaces each contain a LocalQueue with the same name. A third pod, a job
+// queued writes an archive of one hour. Two LocalQueues in different namespaces have the same name. A third pod, a job
 // and idle energy have no queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
@@ -122,7 +122,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueueOfUse checks that the queues are in the answer of the command "ran" and in the tags of FOCUS.
+// TestQueueOfUse checks that the queues are in the answer of the command "ran" and in the tags of the FOCUS export.
 func TestQueueOfUse(t *testing.T) {
 	folder := queued(t)
 	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")
@@ -141,10 +141,10 @@ func inKWh(t *testing.T, text string) string {
 	return strconv.FormatFloat(n/kWh, 'g', -1, 64)
 }
 
-// TestTensor checks the tensor-active time of teams, and their energy per tensor-active second. Half of the first
-// team's time was profiled, the second team has no tensor activity, and the third team has no profiled time. A fourth
-// team used a GPU for an hour without an allocation, as users of a machine can do. A statement without profiled time
-// must omit the columns.
+// TestTensor checks the tensor-active time of teams, and their energy per tensor-active second. The team blue was
+// profiled half of the time. The team green has no tensor activity. The team red was not profiled. The team users used
+// a GPU for an hour without an allocation, as users of a machine can do. If no time was profiled, a statement must omit
+// the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
@@ -163,7 +163,7 @@ func TestTensor(t *testing.T) {
 	without.GPUs = []table.GPU{h.GPUs[0]}
 	without.GPUs[0].Energy = kWh
 	folder := bookstest.File(t, "csv", h, &without)
-	// Half of 3.6 MJ in 900 s is 2000 J/s. In all, 9 MJ were used in 2.5 of 4 profiled hours.
+	// The team blue used half of 3.6 MJ in 900 s: 2000 J/s. All teams used 9 MJ in the profiled time, 2.5 of 4 hours.
 	run(t, "statement", "--by=team", "--month=2026-10", "-o", "csv", "--books="+folder).lists(
 		[]string{"team", "profiled_share", "tensor_active_ms", "dram_active_ms", "joules_per_tensor_second"},
 		"blue,0.5,900000,900000,2000", "green,1,0,0,", "red,,,,", "users,1,900000,900000,4000", "(unattributed),,,,", "TOTAL,0.625,1800000,1800000,5000")
@@ -180,7 +180,7 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 }
 
 // TestTensorParts checks that prices and carbon intensities do not change the energy per tensor-active second. A team
-// used a GPU in each of two clusters, and was profiled in one of them for half of an hour.
+// used one GPU in each of two clusters. One of the GPUs was profiled for half an hour.
 func TestTensorParts(t *testing.T) {
 	var hours []*table.Hour
 	for _, cluster := range []string{"east", "west"} {
@@ -192,7 +192,7 @@ func TestTensorParts(t *testing.T) {
 	east.Profiled, east.TensorActive, east.DRAMActive = new(int64(1_800_000)), new(int64(900_000)), new(int64(0))
 	west.Energy, hours[1].GPUs[0].Energy = 3*kWh, 3*kWh
 	folder := bookstest.File(t, "csv", hours...)
-	// A quarter of the time was profiled, and a quarter of 4 kWh is 3.6 MJ. In 900 s, this is 4000 J/s.
+	// A quarter of the time was profiled. A quarter of 4 kWh is 3.6 MJ, and 3.6 MJ in 900 s are 4000 J/s.
 	for _, flag := range []string{"--tz=UTC", "--prices=" + file(t, prices), "--carbon=" + file(t, "from,grams_per_kwh\n2026-10-01,400\n")} {
 		run(t, "statement", "--by=team", "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv", "--books="+folder, flag).
 			lists([]string{"team", "profiled_share", "joules_per_tensor_second"}, "blue,0.25,4000", "(unattributed),,", "TOTAL,0.25,4000")

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is a period in which a GPU was in one place. The GPU has rows in every hour of this period for which the source
-// has data.
+// Stay is a period in which a GPU was in one place. If the source has data for an hour of this period, the GPU has a
+// row in this hour.
 type Stay struct {
 	// GPU contains the place of the GPU, and its energy and errors during the stay.
 	table.GPU
@@ -19,8 +19,7 @@ type Stay struct {
 	Start string
 	// First and Last are the times of the first and the last scrape in the stay. LastHour is the last hour of the stay.
 	First, Last, LastHour time.Time
-	// MissingSince is the first hour with data in which the GPU was no longer in this place. It is zero while the GPU
-	// is there.
+	// MissingSince is the first hour with data after the stay. It is zero if the stay has not ended.
 	MissingSince time.Time
 	// End is the reason for the end of the stay: moved, replaced, silent or lost. It is empty while the GPU is in this
 	// place.
@@ -32,7 +31,7 @@ type Stay struct {
 	XIDHours []table.GPU
 }
 
-// boardOf returns the serial number of a board. If that is unknown, it returns the UUID of the GPU.
+// boardOf identifies a board by its serial number if this is known, and otherwise by the UUID of the GPU.
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
 func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, error) {
@@ -54,7 +53,7 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts contains parts of stays. A stay has several parts if the source lacks data for some hours of the stay.
+// A stay has several parts if the source lacks data for some hours of the stay.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
@@ -108,7 +107,6 @@ func newStay(g table.GPU, start string) *Stay {
 	return s
 }
 
-// add adds a row about the same place. It sets attributes that were unknown before.
 func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
 	s.Last = later(s.Last, g.Last)
@@ -135,7 +133,7 @@ func (s *Stay) add(g table.GPU) {
 	}
 }
 
-// join adds the next part of a stay, after hours without data.
+// join adds the next part of a stay. The source lacks data for the hours between the two parts.
 func (s *Stay) join(next *Stay) {
 	xids := append(s.XIDHours, next.XIDHours...)
 	g := next.GPU
@@ -156,7 +154,6 @@ type span struct {
 	from, until time.Time
 }
 
-// calendar caches hours with data and nodes without scrapes.
 type calendar struct {
 	source books.Source
 	until  time.Time
@@ -164,14 +161,14 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// silent means that no GPU of the node was scraped after the stay. lost means that another GPU of the node was still
-// scraped.
+// silent means that no GPU of the node was scraped after the stay. lost means that a different GPU of the node was
+// scraped after the stay.
 const silent, lost = "silent", "lost"
 
-// replaced means that another board is now in the place.
+// replaced means that another board was scraped in the place of the removed board.
 const replaced = "replaced"
 
-// filed returns the first hour with data of a cluster in a period, or zero.
+// The result is zero if the cluster has no data in the period.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil
@@ -235,7 +232,7 @@ func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	return nil
 }
 
-// cause returns the reason for the end of a stay. It returns "" if the stay has not ended.
+// The result is "" if the stay has not ended.
 func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	soon := earlier(s.MissingSince.Add(time.Hour), c.until)
 	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }
@@ -250,7 +247,6 @@ func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	return c.missing(ctx, silence{cluster: s.Cluster, node: s.Node, from: s.MissingSince})
 }
 
-// missing returns silent if no GPU of a node was scraped in an hour, and lost otherwise.
 func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
 	is, known := c.silent[at]
 	if !known {

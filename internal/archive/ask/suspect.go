@@ -52,7 +52,7 @@ func daysColumn(name, title string, of int) column[suspected] {
 	}}
 }
 
-// suspect reports whether faults follow a board, its slot or its node.
+// suspect reports whether the board, its slot or its node is likely to be faulty.
 func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -80,7 +80,7 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// suspects returns a row for each board of the given name. Notices explain how to collect more evidence.
+// suspects returns a row for each board of the given name. Notices suggest swaps that would provide more evidence.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
 	var all []suspected
 	var notices []string
@@ -108,9 +108,8 @@ func (q *question) suspects(ctx context.Context, of books.Query, name string, ro
 	return a, nil
 }
 
-// boardsIn returns the rows of each board, sorted by serial number or UUID.
 func boardsIn(rows []books.Row) [][]books.Row {
-	names := make(map[string]string) // by UUID, because the serial number of a row may be unknown
+	names := make(map[string]string) // by UUID, because a row may lack the serial number
 	for _, g := range rows {
 		names[g.UUID] = cmp.Or(g.Serial, names[g.UUID], g.UUID)
 	}
@@ -155,7 +154,7 @@ type stayDay struct {
 	day  time.Time
 }
 
-// tally contains the days of GPUs in each place. The value is true for a day with a fault.
+// tally contains the days of each GPU in each place. A value is true if the GPU had a fault on this day.
 type tally struct {
 	days map[stayDay]bool
 	last time.Time // hour of the last fault
@@ -177,8 +176,8 @@ func newTally(rows []books.Row) tally {
 	return t
 }
 
-// worst returns the place with the most faulty days. If several places have the same number, it returns the place with
-// the latest faulty day. faulty is false if no place has a faulty day.
+// worst returns the place with the most faulty days. If there are several, it returns the place with the latest faulty
+// day. faulty is false if no place has a faulty day.
 func (t tally) worst() (worst place, faulty bool) {
 	type score struct {
 		days int
@@ -206,7 +205,6 @@ func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }
 
-// hardwareXIDs contains the XIDs of hardware faults.
 var hardwareXIDs = xidsWithAlert()
 
 func xidsWithAlert() (codes []string) {

@@ -10,8 +10,7 @@ import (
 type Terminal struct {
 	In       io.Reader // contains the names if a name is "-"
 	Out, Err io.Writer
-	// Colour is set if headings and notices are coloured. Progress shows the current step; an empty string hides
-	// it.
+	// Colour adds colours to headings and notices. Progress shows the current step. An empty text hides it.
 	Colour   bool
 	Progress func(text string)
 	// Program is the name of the program. Error lines begin with this name.

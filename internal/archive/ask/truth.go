@@ -52,8 +52,7 @@ func (c compared) energy() truth.Range { return cmp.Or(c.known, new(truth.Use)).
 
 func (c compared) held() truth.Range { return cmp.Or(c.known, new(truth.Use)).Held }
 
-// ok reports whether the use in the archive is within the tolerance of the true use. The truth contains no held time
-// for units.
+// The truth contains no held time for units.
 func (c compared) ok() bool {
 	return c.known != nil && c.energy().Contains(c.filed.Energy) && (c.owner.Kind != truth.Pod || c.held().Contains(c.filed.Held))
 }
@@ -62,7 +61,7 @@ func (c compared) ok() bool {
 type filedUse struct {
 	energy  int64
 	unknown int64 // energy with a reason other than idle and host
-	divided int64 // energy of pods and units that was not measured, but divided among them
+	divided int64 // energy that was divided among pods and units by an estimate
 	owners  map[truth.Owner]*table.Charge
 }
 
@@ -154,7 +153,8 @@ func usedBy(charges []table.Charge) map[string]*filedUse {
 	return filed
 }
 
-// comparedUses returns the rows for a GPU, its pods and its units. The archive or the truth may lack the GPU.
+// comparedUses returns the rows for a GPU, its pods and its units. The GPU may be missing in the archive or in the
+// truth.
 func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	if filed == nil {
 		filed = &filedUse{}
@@ -180,8 +180,8 @@ func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	return rows
 }
 
-// tolerance widens the range of the true use. The range allows for energy that was divided among several pods or units,
-// and for energy without a known owner.
+// tolerance widens the range of the true use by two amounts: energy that was divided among several pods or units, and
+// energy without a known owner.
 func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth.Use {
 	if several {
 		own := c.Energy - c.Exclusive

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// trueHour writes an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b holds GPU-2 and uses 40 W.
-// change may modify the hour first.
+// trueHour writes an archive of one hour. Pod a holds GPU-1 and uses 60 W of its 100 W. Pod b holds GPU-2 and uses 40
+// W. change may modify the rows before they are written.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
@@ -30,7 +30,7 @@ func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	return bookstest.File(t, "csv", h)
 }
 
-// trueUse writes two hours of true use, in the format of a simulated node, with a row every ten seconds. change may
+// trueUse writes the true use of two hours to a file of a simulated node, with one row per ten seconds. change may
 // modify each row.
 func trueUse(t *testing.T, change func(second int, row string) string) (path string) {
 	t.Helper()
@@ -52,8 +52,8 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 }
 
 // TestTruth checks that verify detects changed rows in the archive and missing rows in the truth. The tolerance at each
-// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter. A GPU in two files must
-// cause an error, because it means that two simulated nodes have the same number.
+// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter. If two files contain the
+// same GPU, verify must fail, because two simulated nodes then have the same number.
 func TestTruth(t *testing.T) {
 	asFiled := func(*table.Hour) {}
 	asUsed := func(_ int, row string) string { return row }
@@ -67,7 +67,7 @@ func TestTruth(t *testing.T) {
 		filed  func(*table.Hour)
 		used   func(second int, row string) string
 		status int
-		wrong  string // GPUs and pods that are reported
+		wrong  string // GPUs and pods in the answer with wrong values
 		want   string
 	}{
 		{"equal", asFiled, asUsed, 0, "", ""},

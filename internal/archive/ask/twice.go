@@ -21,8 +21,9 @@ type shared struct {
 	board  string // first board that was found
 }
 
-// twice finds clusters that contain the same board at the same time. This means that the same samples were stored under
-// two names of a cluster. It compares each selected cluster with all clusters, and returns a notice for each pair.
+// twice finds clusters that contain the same board at the same time. The reason is usually that the same samples were
+// stored under two cluster names. twice compares each selected cluster with all clusters, and returns a notice for each
+// pair.
 func (q *question) twice(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	if q.OfCluster == "" && len(checks) < 2 {
 		return nil, nil

@@ -43,10 +43,10 @@ var verifyColumns = columns[*check]{
 type check struct {
 	cluster         string
 	of              books.Query
-	hours           map[time.Time]int64 // energy of the boards minus the charges
-	rows            map[time.Time]int64 // number of rows of GPUs according to the manifest, except for pruned hours
-	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the monthly sums of charges, by month
-	rests           map[time.Time]int64 // energy that was charged to no pod and no unit
+	hours           map[time.Time]int64 // energy of the boards minus the charges, by hour
+	rows            map[time.Time]int64 // number of GPU rows in the manifest, without pruned hours
+	sums            map[time.Time]int64 // energy of the boards minus the monthly sums of charges, for pruned hours, by month
+	rests           map[time.Time]int64 // unattributed energy, by hour
 	gaps, corrected int64
 	refused, pods   int64 // pods is the number of unknown pods
 	pruned, lost    int64
@@ -55,7 +55,7 @@ type check struct {
 	twice           bool   // some boards are also in another cluster
 }
 
-// add adds an hour. If the whole month of a pruned hour is selected, the hour is checked together with its month.
+// If the whole month of a pruned hour is selected, the hour is checked together with its month.
 func (c *check) add(h books.Hour) {
 	switch h.State {
 	case table.Corrected:
@@ -82,15 +82,15 @@ func (c *check) add(h books.Hour) {
 	}
 }
 
-// charge subtracts charged energy from the energy of the boards. A charge at the start of a month may be a monthly sum.
+// A charge at the start of a month may be a monthly sum.
 func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.charged += energy
 	if reason != "" {
 		c.rests[hour] += energy
 	}
 	if rest, ok := c.sums[hour]; ok {
-		// A charge at the start of a month can belong to the first hour or to the pruned hours of the month. These two
-		// cannot be distinguished, so they are checked together.
+		// The charge belongs to the first hour of the month or to its pruned hours. The row does not show which, so
+		// they are checked together.
 		c.sums[hour] = rest + c.hours[hour] - energy
 		if _, filed := c.hours[hour]; filed {
 			c.hours[hour] = 0
@@ -157,8 +157,7 @@ func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, err
 	return &books.Audit{Statement: st}, err
 }
 
-// wrongDays returns a notice about days whose stored sums differ from the sums of their hours. Statements read the
-// stored sums.
+// wrongDays reports days whose stored sums differ from the sums of their hours. Statements read the stored sums.
 func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 	if len(wrong) == 0 {
 		return nil
@@ -190,7 +189,6 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	return checks, accepted
 }
 
-// dropped counts the hours of the manifest that have no rows, and returns a notice about these hours.
 func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	if found.Found == nil {
 		return nil // a store has no manifest
@@ -224,7 +222,7 @@ func (c *check) ok() bool {
 	return c.missing() == "" && c.wrong() == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0 && !c.twice
 }
 
-// wrong returns the number of hours and pruned months in which the charges do not add up to the energy of the boards.
+// wrong returns the number of hours and pruned months whose charges do not add up to the energy of the boards.
 func (c *check) wrong() (wrong int64) {
 	for _, difference := range c.hours {
 		if difference != 0 {
@@ -260,8 +258,7 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
 
 const maxUncounted = 3
 
-// uncounted adds up the bounds of uncounted energy, and lists the boards with the highest bounds. Uncounted energy does
-// not make the answer fail.
+// Uncounted energy does not make the answer fail.
 func uncounted(boards []books.Uncounted, checks map[string]*check) []string {
 	sums := make(map[string]int64)
 	for _, b := range boards {

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyTwice checks that verify detects boards that are in two clusters at the same time, but accepts a board that
-// moves to another cluster within an hour.
+// TestVerifyTwice checks that verify detects boards that are in two clusters at the same time. A board that moves to
+// another cluster within an hour is correct.
 func TestVerifyTwice(t *testing.T) {
 	for _, tt := range []struct {
 		clusters []string
@@ -66,8 +66,8 @@ func TestVerifyTwice(t *testing.T) {
 	}
 }
 
-// TestVerifyLate checks an hour that was accepted without samples and corrected when the samples arrived, after its
-// month was closed. All its charges are corrections, so it has no rows in other tables, but it must count as complete.
+// TestVerifyLate checks an hour that was accepted without samples. Its samples arrived after the month was closed, so
+// all its charges are corrections. The hour has no rows in other tables, but it must count as complete.
 func TestVerifyLate(t *testing.T) {
 	dir := t.TempDir()
 	folder, err := files.Open(filepath.Join(dir, "csv"), []string{"csv"})
@@ -91,7 +91,7 @@ func TestVerifyLate(t *testing.T) {
 	}
 }
 
-// TestVerifyDays checks that verify reports a wrong daily sum, because a statement would bill it.
+// TestVerifyDays checks that verify reports a wrong daily sum, because statements read daily sums.
 func TestVerifyDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hourly(48, func(_ int, h *table.Hour) {
 		h.GPUs = []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: 9, First: h.Start, Last: h.Start.Add(time.Minute), Scrapes: 2}}
@@ -107,8 +107,8 @@ func TestVerifyDays(t *testing.T) {
 	run(t, verify...).has(1, "the sums of 1 days differ from the sums of their hours (first day: 2026-10-02 of east)")
 }
 
-// TestUncounted checks that verify shows the sum of a fleet's uncounted energy, from a store and from files. It must
-// list the boards with the most uncounted energy, and must not fail because of it.
+// TestUncounted checks that verify shows the uncounted energy of a fleet, from a store and from files. It must list the
+// boards with the most uncounted energy, and must not fail.
 func TestUncounted(t *testing.T) {
 	samples := foldtest.NewStore()
 	f := foldtest.NewFleet(samples, october, 7, 5, "cluster", "east")
@@ -137,8 +137,7 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnestimated checks that a statement from rules shows unknown values, and not 0, for values that the rules do not
-// record.
+// TestUnestimated checks a statement from rules. Values that the rules do not record must be unknown, and not 0.
 func TestUnestimated(t *testing.T) {
 	url, _, _ := fleet(t, nil)
 	args := append([]string{"statement", "--by=namespace", "--store.url=" + url, "-o", "json"}, fleetTime...)

@@ -20,18 +20,17 @@ var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, colum
 	{"xids", "XIDS", print.Text, func(l *listed) any { return l.detail.xids[:min(len(l.detail.xids), 5)] }},
 }, errorsOfStay)
 
-// Without --since, a question about more than someBoards boards first reads only the last someDays days. A store
-// contains a sample for each board and minute.
+// A question about more than someBoards boards first reads only the last someDays days, unless --since is set. Reading
+// more is slow, because a store contains a sample for each board and minute.
 const (
 	someBoards = 16
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days for which errors are read. The last of these days ends with the last hour. XID errors
-// are listed, and other errors are added up.
+// xidDays is the number of days for which errors are read, until the end of the last hour. XID errors are listed. Other
+// errors are added up.
 const xidDays = 7
 
-// where reports the current or last place of boards.
 func (q *question) where(ctx context.Context) (print.Answer, error) {
 	of := q.moment()
 	if q.At.After(q.now) {
@@ -85,8 +84,8 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	return a, nil
 }
 
-// lastStays returns the stays of boards. If there are many boards, it first reads a shorter period, and returns a
-// notice. It reads the whole period only for boards that have no stay in the shorter period.
+// If there are many boards, lastStays first reads a shorter period, and returns a notice. It reads the whole period
+// only for boards that have no stay in the shorter period.
 func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
@@ -131,13 +130,13 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
-// replaced marks stays that ended because another board is now in the place. The given stays do not include the stays
-// of these other boards, so replaced reads them.
+// replaced marks stays that ended because a different board is in the place now. It reads the stays of these different
+// boards, because current contains only the boards in the question.
 func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
 
-// since returns the start of the stay, or the time when the GPU came back to this place.
+// since returns the start of the stay. If the GPU left the place and came back, it returns the time of the return.
 func (l *listed) since() any {
 	if l.cameBack() {
 		return l.NextPlace.Last
@@ -145,10 +144,11 @@ func (l *listed) since() any {
 	return l.First
 }
 
-// unknownState is the state of an unknown name. present is the state of a GPU that is in its place.
+// unknownState is the state of a name that the source does not contain. present is the state of a GPU whose stay has
+// not ended.
 const unknownState, present = "unknown", "present"
 
-// cameBack reports whether a GPU left its place and returned within the last hour of its stay.
+// cameBack reports whether a GPU left its place and returned in the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
 func state(s *Stay, until time.Time) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// archived writes the hours of a cluster, beginning with the start of October, to a folder.
+// archived writes consecutive hours of the cluster east to a folder. The first hour is the start of October.
 func archived(t *testing.T, hours ...*table.Hour) string {
 	t.Helper()
 	for n, h := range hours {
@@ -19,8 +19,8 @@ func archived(t *testing.T, hours ...*table.Hour) string {
 	return bookstest.File(t, "csv", hours...)
 }
 
-// hourly returns consecutive hours of a cluster from the start of October. The function fill adds the rows of each
-// hour.
+// hourly returns consecutive hours of the cluster east from the start of October. The function fill adds the rows of
+// each hour.
 func hourly(count int, fill func(n int, h *table.Hour)) (hours []*table.Hour) {
 	for n := range count {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
@@ -30,7 +30,7 @@ func hourly(count int, fill func(n int, h *table.Hour)) (hours []*table.Hour) {
 	return hours
 }
 
-// TestWhereInArchive checks the place and the pods of a board at times within hours, in an archive. The board moves
+// TestWhereInArchive checks the place and the pods of a board in an archive, at times within hours. The board moves
 // from n1 to n2 between 01:09:30 and 01:21. Pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
 	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
@@ -61,7 +61,7 @@ func TestWhereInArchive(t *testing.T) {
 	run(t, "where", "S1", "--books="+folder, "--at=2027-01-01").has(1, "--at=2027-01-01T00:00:00Z is after now")
 }
 
-// TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. N replaces R in the
+// TestAbsentBoards checks that all commands use the same word for the reason why a board is absent. N replaces R in the
 // third hour. Q is lost, and P replaces it three hours later. L is lost on a node with other boards. The node of S is
 // no longer scraped.
 func TestAbsentBoards(t *testing.T) {
