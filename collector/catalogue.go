@@ -188,8 +188,8 @@ const (
 	numMetrics
 )
 
-// Each list contains the names of the labels that identify one series. The name of the list contains the kind of object
-// to which the series belongs, such as a GPU.
+// Each list contains the names of the labels that identify one series. For example, ofGPU contains the labels of a
+// series about a GPU.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}

@@ -9,8 +9,7 @@ import (
 )
 
 // mustRender renders pages from full snapshots. It panics unless the pages contain every metric in the catalogue with
-// the metric's labels. Therefore, if this package contains a mistake, the program ends when it starts, and not later
-// during a scrape.
+// the metric's labels. So a mistake in this package ends the program at its start, and not during a scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)
 	for _, m := range catalogue {
@@ -62,8 +61,8 @@ func fillHealth(r *gpu.Reading) {
 	}
 }
 
-// combinations returns every combination of label values for the given label names. If the catalogue lists no values
-// for a label, the label has one value.
+// combinations returns every combination of label values for the given label names. A label without values in the
+// catalogue gets the value x.
 func combinations(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {

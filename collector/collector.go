@@ -43,9 +43,9 @@ func (o Options) hides(m metric.Metric) bool {
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
 // that returns the snapshot is also safe for concurrent use.
 //
-// A Collector can be used in two ways. As a [prometheus.Collector], it can be registered. As a
-// [prometheus.TransactionalGatherer], it is much faster. A registry creates, checks and sorts the labels of every
-// series in every scrape. Gather does this only when the set of series has changed.
+// A Collector is a [prometheus.Collector] and a [prometheus.TransactionalGatherer]. Gather is much faster than a
+// registry. A registry creates, checks and sorts the labels of every series in every scrape. Gather creates them only
+// after the set of series has changed.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -79,9 +79,9 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. The next call of Gather overwrites the page, so this call
-// waits until done was called. The caller must call done exactly once, and must not wait for a slow reader before
-// it calls done.
+// Gather implements [prometheus.TransactionalGatherer]. Gather blocks until the caller of the previous Gather has
+// called done, because both calls use the same page. The caller must call done exactly once. It must not wait for a
+// slow reader before this call.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {

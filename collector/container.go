@@ -9,7 +9,7 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 }
 
 // holders renders the owners that hold or use the GPU now. A container has one series per GPU or MIG instance, because
-// joins in queries need exactly one series. This also applies to a container with two kinds of allocation.
+// joins in queries need exactly one series. A container with two kinds of allocation also has only one series.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		switch h.Kind {

@@ -23,8 +23,8 @@ const (
 	HostnameLower = "hostname"
 )
 
-// Fields renders the page at [FieldsPath]. The page contains selected DCGM fields, which are read through a host engine
-// or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM defines them and the
+// Fields renders the page at [FieldsPath]. The page contains selected DCGM fields with the labels of dcgm-exporter. The
+// values come from a host engine or from NVML. Its metrics are not in the catalogue, because DCGM defines them and the
 // user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is safe for concurrent use if the
 // function that returns the snapshot is also safe for concurrent use.
 type Fields struct {
@@ -38,8 +38,8 @@ type Fields struct {
 	revision uint64
 }
 
-// NewFields returns a collector that renders the field page of a host engine from the snapshots that latest
-// returns. The label hostname contains the name of the node.
+// NewFields returns a collector that renders the field page of a host engine from the snapshots that latest returns.
+// The argument hostname is the name of the label that contains the name of the node.
 func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }

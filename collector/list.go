@@ -6,12 +6,12 @@ import "slices"
 // do not move, so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
-	len    int // number of items, including items from the previous pass at the position next and later
+	len    int // number of items; the items from position next on belong to the previous pass
 	next   int // position of the next item
 }
 
-// blockLen is the number of items in a block. With this length, a block of series has the size of a size class of Go's
-// allocator, so no memory is wasted.
+// blockLen is the number of items in a block. A block of 240 series fills a size class of Go's allocator, so no memory
+// is wasted.
 const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }

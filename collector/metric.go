@@ -28,7 +28,7 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
 // Each row of perLabels contains the labels that identify an object, and the kind of this object. Rows with more
-// specific labels come first.
+// specific labels come first, because [Per] uses the first row that matches.
 var perLabels = []struct {
 	labels []string
 	per    string

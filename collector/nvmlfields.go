@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A FieldSelection contains the fields on a field page that needs no host engine, in the order of the page.
+// A FieldSelection contains the fields of a field page with values from NVML, in the order of the page.
 type FieldSelection struct {
 	Metrics []gpu.PageField
 	Labels  []string
@@ -159,8 +159,8 @@ func firmwareVersion(part string) fieldText {
 	}
 }
 
-// rounded removes the rounding error of a unit conversion by rounding to thousandths of DCGM's unit. This is exact,
-// because the driver's values are whole numbers of thousandths of DCGM's unit.
+// rounded removes the rounding error of a unit conversion. The driver's values are multiples of a thousandth of DCGM's
+// unit, so rounding to thousandths is exact.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // mebibyte is the number of bytes in DCGM's unit of memory. DCGM truncates values to whole units.

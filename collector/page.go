@@ -9,17 +9,17 @@ import (
 
 // page contains the series of a collector. Every scrape overwrites the page.
 //
-// Between two scrapes, values change, but the set of series rarely changes. Each rendering makes a sequence of calls
-// that request labels and series. While these calls equal the calls of the previous rendering, the page reuses the
-// labels and series and writes only the values.
+// Between two scrapes, values change, but the set of series rarely changes. Each rendering requests labels and series
+// one after another. While these requests equal the requests of the previous rendering, the page keeps the labels and
+// series and writes only the values.
 type page struct {
 	opts Options
-	same bool // set while all calls match the last rendering
+	same bool // set while all requests equal the requests of the previous rendering
 
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // series of the current rendering; used only after a call differed from the last rendering's call
+	seen   map[seriesKey]struct{} // series of the current rendering; nil while same is set
 }
 
 type question struct {
@@ -38,8 +38,7 @@ func (p *page) begin() {
 	p.sets.next, p.asked.next, p.series.next = 0, 0, 0
 }
 
-// end adds the labels to new series, and reports whether the set of series changed. It returns an
-// error if label fails.
+// end adds the labels to new series, and reports whether the set of series changed.
 func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
 		return false, nil
@@ -51,7 +50,7 @@ func (p *page) end() (changed bool, err error) {
 	return true, label(&p.series)
 }
 
-// differ ends the comparison with the last rendering, because a call differs from the last rendering's call.
+// differ ends the comparison with the previous rendering. It is called for the first request that differs.
 func (p *page) differ() {
 	if !p.same {
 		return
@@ -101,8 +100,8 @@ func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter adds a counter to the page. If the time since is known, counter also writes it as the created timestamp. With
-// this timestamp, Prometheus can also count the increase that happened before the first scrape.
+// counter adds a counter to the page. If since is not zero, it becomes the created timestamp of the counter. With this
+// timestamp, Prometheus also counts the increase before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -114,8 +113,8 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	p.series.add().write(m, v, created, l)
 }
 
-// created returns the timestamp for a time, or nil if the time is zero. It caches the last
-// timestamp, because successive counters usually have the same timestamp.
+// created returns the timestamp for a time, or nil if the time is zero. It reuses the timestamp of the previous series,
+// because successive counters usually have the same timestamp.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil

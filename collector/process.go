@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid label for the processes of an owner that exceed the limit on processes.
+// folded is the value of the label pid in series that cover several processes of an owner.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {

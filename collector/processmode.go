@@ -14,9 +14,9 @@ type ProcessMode int
 const (
 	// ProcessAlways selects the processes of all containers.
 	ProcessAlways ProcessMode = iota
-	// ProcessShared selects the processes on a GPU while more than one container holds or uses the GPU. Ended pods that
-	// still have series are not counted. If they were counted, each new pod would seem to share the GPU with its
-	// predecessor and would create short-lived process series.
+	// ProcessShared selects the processes on a GPU while more than one container holds or uses the GPU. Ended pods do
+	// not count. Otherwise a new pod would seem to share the GPU with the ended pod, and short-lived process series
+	// would appear.
 	ProcessShared
 	// ProcessNever selects no processes.
 	ProcessNever

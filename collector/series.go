@@ -60,8 +60,8 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label adds the labels to new series. If the labels differ from the labels of the metric, this
-// package contains a bug, and label returns an error.
+// label adds the labels to new series. It returns an error if the labels differ from the labels of the metric. Only a
+// bug in this package can cause this error.
 func label(all *list[series]) (err error) {
 	var pairs metric.Pairs
 	var before *series

@@ -9,7 +9,7 @@ import (
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
-// exactly, in millijoules. Energy is the sum of the increases of the board's counter. The ledger counts it
+// exactly, in millijoules. Energy is the sum of the increases of the board's counter. The ledger counts Energy
 // independently of the accounts.
 type Book struct {
 	// Opened is the time at which counting began. It is the created timestamp of the counters.
@@ -58,8 +58,8 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount contains the added accounts of owners with the same [Owner.Group] on one GPU, for example all containers
-// of a pod. The accounts of a group are removed together, so that no sum decreases.
+// GroupAccount is the sum of the accounts of one group on one GPU, for example of all containers of a pod; see
+// [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
 	Owner // common owner of the accounts; its Part is empty
 	// Opened is the earliest opening time of the accounts.
@@ -153,8 +153,8 @@ type Account struct {
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`
 	// GPUTime is the held time multiplied by the owner's share of the GPU. For a shared GPU, the share is the owner's
-	// replicas divided by all held replicas. For a MIG instance, it is the instance's slices divided by all slices. The
-	// sum over all accounts of a GPU never exceeds the elapsed time.
+	// replicas divided by all held replicas. For a MIG instance, the share is the instance's slices divided by all
+	// slices. The sum over all accounts of a GPU never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
 	// Profiled is zero unless the GPU was profiled while the owner was alone on it.
 	Profiled Profiled `json:"profiled,omitzero"`
@@ -202,7 +202,7 @@ func (e ByMethod) Sum() Millijoules {
 	return sum
 }
 
-// Plus returns the sum of e and more, by method.
+// Plus adds more to e, method by method.
 func (e ByMethod) Plus(more ByMethod) ByMethod {
 	for m := range e {
 		e[m] += more[m]

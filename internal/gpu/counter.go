@@ -25,8 +25,8 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 // sum returns the name without the part at its end. Counters with the same result are added up.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
-// A Count contains the last value of a [Counter] and the total of its increases, including its first value. A lower
-// value means that the counter restarted at 0; the new value is then added to the total.
+// A Count contains the last value of a [Counter] and the total of its increases, including its first value. A value
+// lower than Last means that the counter restarted at 0, so the whole new value is added to Total.
 type Count struct {
 	Last  uint64 `json:"last"`
 	Total uint64 `json:"total"`
@@ -62,8 +62,8 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue updates the saved counts x of an earlier exporter process with the last values of this process, and returns
-// the result. It is called if this process read counters before it read the saved counts.
+// Continue returns the saved counts x of an earlier exporter process, updated with the last values of this process. It
+// is needed if this process reads the counters before it reads the saved counts.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {

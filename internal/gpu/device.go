@@ -8,10 +8,10 @@ type Device struct {
 	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
 	// used as a key.
 	Index int `json:"index"`
-	// Position is the index of the GPU, or of its first partition, in a list of the driver's GPUs and partitions that
-	// is sorted by device node. The partitions of a GPU have consecutive positions. Position is nil for NVIDIA GPUs.
-	// Like Index, it changes when a GPU is lost. It is not saved, so the position of a GPU that was lost before a
-	// restart of the exporter is unknown.
+	// Position is the index of the GPU in a list of all GPUs and partitions of the driver, sorted by device node. A
+	// partitioned GPU has the position of its first partition. The partitions of a GPU have consecutive positions.
+	// Position is nil for NVIDIA GPUs. Like Index, it changes when a GPU is lost. It is not saved, so the position of a
+	// GPU that was lost before a restart of the exporter is unknown.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is empty
 	// if unknown. Like Index, the path may change when a GPU is lost.
@@ -76,7 +76,8 @@ type Platform struct {
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the position of the module in its node. Modules may have another order than their PCI addresses.
+	// ModuleID is the position of the module in its node. The order of the modules may differ from the order of their
+	// PCI addresses.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Full returns a value for tests of pages, for example a snapshot. Every field of the value has content. Each list
-// contains one element, and each boolean has the value of the argument conditions.
+// Full returns a value, such as a snapshot, in which every field has content. Each list contains one element, and each
+// boolean equals conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)

@@ -11,8 +11,8 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter reported this energy only after To. It did not change, or was not available, between
-	// From and To. Other intervals already cover this time.
+	// Late is set if the counter reported this energy only after To. The counter did not change, or was not available,
+	// between From and To. Other intervals already cover this time.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
@@ -24,7 +24,7 @@ type Interval struct {
 	Busy       float64
 	BusySource BusySource
 	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is set if no work was
-	// sampled in this interval and in the previous interval, so that all energy was idle energy.
+	// sampled in this interval and in the previous interval. All energy of such an interval is idle energy.
 	IdlePower IdlePower
 	AtRest    bool
 
@@ -49,9 +49,9 @@ type IntervalPart struct {
 	Held bool
 }
 
-// Charge is the energy that one owner is charged for one [IntervalPart], which GPUInstance names. If the owner has no
-// account ([OwnerKind.HasAccount]), Unattributed also contains the energy. An owner is charged separately for processes
-// that ended before they were identified; see Vanished.
+// Charge is the energy that one owner is charged for one [IntervalPart]. If the owner has no account
+// ([OwnerKind.HasAccount]), Unattributed also contains the energy. Processes that ended before they were identified
+// have a separate Charge; see Vanished.
 type Charge struct {
 	AccountKey
 	// Holding is the owner's weight when energy is charged by allocation. If [IntervalPart.Held] is set, it is the

@@ -99,7 +99,7 @@ func (u Unit) Owner() Owner {
 	return Owner{Kind: OwnerUnit, Scope: u.Manager, Name: u.Name, UID: u.Manager + "/" + u.Name}
 }
 
-// Unit returns the unit that owns the processes. It is zero if the owner is not a unit.
+// Unit returns the unit that o identifies, or a zero Unit if o is not a unit.
 func (o Owner) Unit() Unit {
 	if o.Kind != OwnerUnit {
 		return Unit{}

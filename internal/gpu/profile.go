@@ -33,7 +33,7 @@ type Profile struct {
 	// Span is the time between the two samples.
 	Span Span
 	// Seconds contains the integrals of the activities since the exporter first read the GPU. An entry is nil if the
-	// activity was not measured between these two samples.
+	// activity was not measured in Span.
 	Seconds [NumActivities]*float64
 	// Last contains the averages over Span. Activities are from 0 to 1, and rates are in bytes per second. A value that
 	// was not measured is nil.
@@ -76,7 +76,7 @@ type Profiled struct {
 	DRAM   time.Duration `json:"dram"`
 }
 
-// Plus returns the sums of the fields of p and more.
+// Plus adds more to p, field by field.
 func (p Profiled) Plus(more Profiled) Profiled {
 	return Profiled{p.Time + more.Time, p.Tensor + more.Tensor, p.DRAM + more.DRAM}
 }

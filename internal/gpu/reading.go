@@ -50,9 +50,9 @@ type Reading struct {
 	ModulePower ModulePower
 	ModuleShare float64
 
-	// QuietPower is the power in quiet times, which are the times between kernels (NVML nvmlDeviceGetSamples, power and
-	// utilisation). It covers the time since an earlier reading. It has the same scope as Energy. It is 0 if there were
-	// no quiet times. QuietSampled is set if the driver provides these samples.
+	// QuietPower is the power of the GPU between kernels (NVML nvmlDeviceGetSamples, power and utilisation). It covers
+	// the time since an earlier reading. It has the same scope as Energy. It is 0 if a kernel ran all the time.
+	// QuietSampled is set if the driver provides these samples.
 	QuietPower   Watts
 	QuietSampled bool
 

@@ -56,11 +56,11 @@ type GPU struct {
 	// of allocations of the GPU that no process uses. Both are nil while they are unknown, and on machines where
 	// allocations are optional.
 	Strays, Unused *int
-	// Book is nil until the state file was read, while another exporter charges the energy of this machine, and after
-	// the GPU was lost for the retention time.
+	// Book is nil in three cases: the state file was not read yet, another exporter charges the energy of this machine,
+	// or the GPU has been lost for the retention time.
 	Book *Book
-	// Intervals returns the recently charged intervals, oldest first. They never change. Intervals is nil if the ledger
-	// keeps no intervals.
+	// Intervals returns the recently charged intervals, oldest first. The intervals never change. Intervals is nil if
+	// the ledger keeps no intervals.
 	Intervals iter.Seq[Interval]
 }
 
@@ -103,8 +103,8 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log, unless its record was counted before or the driver also reported the
-// error as an event. To detect such an event, AddKernel compares the number of lines in the log with the number of
+// AddKernel counts an error in the kernel's log. It skips an error that was already counted from the log or from an
+// event of the driver. To detect such an event, AddKernel compares the number of lines in the log with the number of
 // events. It does not compare times, because an event may arrive late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {

@@ -27,7 +27,7 @@ type Throttled struct {
 // ByThrottle contains the throttled energy and time by reason.
 type ByThrottle [NumThrottles]Throttled
 
-// Plus returns the sum of t and more, by reason.
+// Plus adds more to t, reason by reason.
 func (t ByThrottle) Plus(more ByThrottle) ByThrottle {
 	for i := range t {
 		t[i].Energy += more[i].Energy

@@ -27,7 +27,7 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// Health is the state of a GPU that was last logged. The zero value means that the GPU has no reading yet.
+// Health is the last logged state of a GPU. The zero value means that the GPU has no reading yet.
 type Health int
 
 // Possible values of Health.

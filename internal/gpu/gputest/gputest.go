@@ -43,8 +43,7 @@ type GPU struct {
 	// Reading is the current reading, without the UUID and the time. Its field Instances contains the activity of the
 	// instances, which is constant. A source may need several readings to measure this activity.
 	Reading gpu.Reading
-	// SampledAt is the time at which the driver took the samples of the reading. A source may report another plausible
-	// time.
+	// SampledAt is the time at which the driver took the samples of the reading. A source may report a different time.
 	SampledAt time.Time
 	Lost      bool
 	// Stuck is set while calls for the GPU hang.
@@ -164,7 +163,7 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 		cmpopts.EquateEmpty(), cmpopts.IgnoreTypes(gpu.Span{}),
 		cmpopts.SortSlices(func(a, b gpu.Device) bool { return a.UUID < b.UUID }),
 	}
-	// cmp.Diff of equal devices or readings is slow.
+	// cmp.Diff is slow, so equal values are detected before it is called.
 	if !reflect.DeepEqual(devices, report.Devices) {
 		if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)

@@ -19,8 +19,8 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
 }
 
-// average returns the average activity between two sums, from 0 to 1. It is unknown if the sum decreased or increased
-// too much.
+// average returns the average activity between two sums, from 0 to 1. The average is unknown if the sum decreased or
+// increased too much.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
 		return 0, false
@@ -88,8 +88,8 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // engines is the number of engines that count towards the busy time of a client: graphics and compute.
 const engines = 2
 
-// If the GPU's activity exceeds the busy times of its clients by at most this share of the time, the difference is not
-// attributed to other processes.
+// noise is a share of the time. If the GPU's activity exceeds the busy times of its clients by at most noise, the
+// excess may belong to no process.
 const noise = 0.05
 
 // weigh divides the GPU's activity among its processes. DRM clients get their busy time. The remaining activity is

@@ -31,7 +31,7 @@ func attributeOf(code uint64) attribute {
 	return attribute{kind: int(code >> 20 & 0xf), id: int(code >> 10 & 0x3ff), count: int(code & 0x3ff)}
 }
 
-// width returns 0 for an unknown type. The types are u8, s8, u16, … s64.
+// width returns the bytes in one value, or 0 for an unknown type. The types are u8, s8, u16, … s64.
 func (a attribute) width() int {
 	if a.kind > 7 {
 		return 0

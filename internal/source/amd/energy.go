@@ -17,8 +17,8 @@ type meter struct {
 	integral      gpu.PowerIntegral
 }
 
-// patience is a number of successive readings. After this number of readings without a counter, the meter uses the
-// integral of power. After this number of readings with a counter, it uses the counter again.
+// patience is the number of successive readings without a counter after which the meter uses the integral of power.
+// After as many readings with a counter, it uses the counter again.
 const patience = 3
 
 // read returns the energy and the integral of power; nil means unknown. power is in W; a negative value means unknown.

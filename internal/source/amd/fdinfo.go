@@ -25,8 +25,8 @@ type clientFile struct {
 // maxClientFiles is the maximum number of files that are read.
 const maxClientFiles = 4096
 
-// listClientFiles returns the open files by the name of their device node, such as renderD128. It does not query a GPU.
-// It omits processes that cannot be read, and returns the first error.
+// listClientFiles maps the name of a device node, such as renderD128, to its open files. It does not query a GPU. It
+// omits processes that cannot be read, and returns the first error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)

@@ -181,12 +181,12 @@ var generations = map[string]uint64{
 	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
 }
 
-// clockLimits contains a label for each residency, which is a counter of limited time. The order is the order in
-// gpu_metrics.
+// clockLimits contains the labels of the residencies, in the order of gpu_metrics. A residency counts the firmware
+// cycles for which one reason limited the clocks.
 var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
-// A limitMeter measures the time for which each reason limited the clocks. The firmware counts its own cycles, which
-// have an unknown length, so the time between two readings is multiplied by the share of limited cycles.
+// A limitMeter measures the time for which each reason limited the clocks. The firmware counts cycles of unknown
+// length. Therefore the meter multiplies the time between two readings by the share of limited cycles.
 type limitMeter struct {
 	limits [numLimits]limit
 	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap, so between two

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The hwmon folder contains no energy.
+// The hwmon folder has no energy counter.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C
@@ -68,8 +68,7 @@ func (r *reader) sensor(name string) value {
 // maxSensors is higher than the number of temperatures or clocks that a GPU reports.
 const maxSensors = 3
 
-// labelled reads an input of one kind, such as temp. If the GPU has inputs with several of the labels, the first of the
-// labels is used.
+// labelled reads an input of one kind, such as temp. It tries the labels in the given order.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {

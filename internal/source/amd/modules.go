@@ -30,8 +30,8 @@ func scopeOf(device string) gpu.EnergyScope {
 	return gpu.ScopeGPU
 }
 
-// divideModules finds modules with an unknown device id: if a GPU reports no energy, the energy of the other GPU on its
-// board is the energy of the module.
+// divideModules detects modules with an unknown device id. If one GPU of a board reports no energy, the energy of the
+// other GPU covers the whole module.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

@@ -18,8 +18,8 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files contains the GPU's device nodes that processes have opened, if DRM clients are read. clients contains the
-	// clients in the last reading, by id.
+	// files contains the open files of the GPU's device nodes in all processes. It is empty unless DRM clients are
+	// read. clients contains the clients in the last reading, by id.
 	files   []clientFile
 	clients map[string]client
 	// former is the reader of the previous GPU in the slot, until the new GPU is identified.
@@ -172,7 +172,7 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	}
 }
 
-// identify requires only the unique id. It does not change strings from the driver.
+// identify fails only if the unique id is missing or invalid. It does not change strings from the driver.
 func (r *reader) identify() error {
 	text := func(name string) string { return readText(r.card.folder, name) }
 	uuid := text("unique_id")

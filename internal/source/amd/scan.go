@@ -67,7 +67,7 @@ func scan(sys string) ([]card, error) {
 	return cards, nil
 }
 
-// address returns the PCI address of a device, or the name of another kind of device.
+// address returns the PCI address of a PCI device, or the name of a device of another kind.
 func address(folder string) string {
 	if target, err := os.Readlink(folder); err == nil {
 		return filepath.Base(target)
@@ -87,7 +87,8 @@ func isGPU(folder string) bool {
 	})
 }
 
-// readPlatforms returns the names of the partitions' platform devices by the minor number of their render node.
+// readPlatforms maps the minor number of a render node to the name of its platform device, which is a partition of a
+// GPU.
 func readPlatforms(sys string) map[string]string {
 	names := make(map[string]string)
 	root := filepath.Join(sys, "devices/platform")

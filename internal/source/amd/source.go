@@ -43,8 +43,8 @@ type Source struct {
 	topology topology
 	// platforms contains the names of the partitions' platform devices. It is read together with the topology.
 	platforms map[string]string
-	// files contains the open files of device nodes, by name. It is read together with the topology. unread is set
-	// after some of the files could not be listed.
+	// files maps the name of a device node to its open files in all processes. It is read together with the topology.
+	// unread is set after some of the files could not be listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool

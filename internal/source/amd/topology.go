@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The topology is read again after topologyAge even if amdkfd's generation_id, which counts its changes, is unchanged.
+// After topologyAge, the topology is read again even if amdkfd's counter of changes (generation_id) is unchanged.
 const topologyAge = 10 * time.Second
 
 // topology contains the nodes by the PCI address of their GPU.
@@ -57,7 +57,7 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// If the driver has not numbered the partitions of a GPU, number numbers them in the order of their render nodes.
+// If the driver has not numbered the partitions of a GPU, they get numbers in the order of their render nodes.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))

@@ -85,7 +85,7 @@ func (a Address) Port() uint16 {
 // IsVSOCK reports whether the library connects through a vsock to a hypervisor.
 func (a Address) IsVSOCK() bool { return a.kind == uri }
 
-// check returns an error if the socket is missing, because the library's error does not name it.
+// check returns an error if the socket is missing, because the library's error does not contain the path.
 func (a Address) check() error {
 	if a.kind != socket {
 		return nil

@@ -51,7 +51,6 @@ type Enricher struct {
 	paged time.Duration  // boot-clock time at which the engine returned the page
 }
 
-// answer is the result of [Enricher.turn].
 type answer struct {
 	session *session
 	addition

@@ -151,8 +151,8 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 }
 
 // busy returns nothing unless the engine has measured all instances since the last reading. The engine measures the
-// activity between two of its updates. The newest value is used for the whole time since the last reading, up to a
-// limit.
+// activity between two of its updates. busy uses the newest value for the whole time since the last reading, unless
+// this time exceeds longest.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

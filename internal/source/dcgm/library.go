@@ -17,8 +17,8 @@ import (
 // defaultLibrary is the library that go-dcgm loads by default.
 const defaultLibrary = "libdcgm.so.4"
 
-// symbols contains the functions that are called, except the function that connects to a URI, because go-dcgm looks
-// that function up itself.
+// symbols contains the library's functions that this package needs. The function that connects to a URI is missing,
+// because go-dcgm looks it up itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
 	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",

@@ -246,7 +246,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 }
 
 // lastXID returns the code of the last error; 0 for a GPU without errors. DCGM declares the field for compute
-// instances, but it records errors of the whole board for the GPU. Therefore lastXID returns no code for an instance
+// instances, but records errors of the whole board only for the GPU. Therefore lastXID returns no code for an instance
 // that had no errors itself. The code 0 would be wrong, because the board may have had an error.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()

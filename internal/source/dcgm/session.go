@@ -67,7 +67,7 @@ func (d *session) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	// Without a driver, the version is blank and the status is 0, or the status is -56
+	// Without a driver, either the version is blank and the status is 0, or the status is -56
 	// (DCGM_ST_NVML_NOT_LOADED).
 	if _, known := vs[key{system, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION}].word(); !known && len(d.gpus) == 0 {
 		return errors.New("the host engine reports no driver")
@@ -129,7 +129,7 @@ func (d *session) renew() error {
 	return nil
 }
 
-// After an error of read, the values may be incomplete.
+// If read returns an error, the returned values may be incomplete.
 func (d *session) read(devices []gpu.Device) (addition, error) {
 	if err := d.renew(); err != nil {
 		return addition{}, err

@@ -16,8 +16,8 @@ type entity = godcgm.GroupEntityPair
 
 type field = godcgm.Short
 
-// Blanks represent missing values, although their status is 0 (dcgm_structs.h, DCGM_INT64_BLANK and
-// similar constants). Values greater than a blank encode the reason.
+// Blanks represent missing values, although their status is 0 (dcgm_structs.h, DCGM_INT64_BLANK and similar constants).
+// Greater values also represent missing values, and encode the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0
 	blankNumber  = 140737488355328.0
@@ -71,10 +71,10 @@ type key struct {
 
 type values map[key]value
 
-// moments contains the values whose time is in the future, with the time at which each value was first seen. This is
-// the best estimate of the time at which the engine read the value. The engine sorts values by time. If the wall clock
-// was set back, the engine therefore returns an old value as the newest value, until the clock reaches the time of the
-// old value again.
+// moments contains the values whose time is in the future, with the time at which each value was first seen. The time
+// at which a value was first seen is the best estimate of the time at which the engine read the value. After the wall
+// clock was set back, the times of older values are in the future. The engine sorts values by time, so it returns such
+// an old value as the newest value until the clock reaches the value's time.
 type moments map[key]glimpse
 
 type glimpse struct {

@@ -22,8 +22,7 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held contains, for each object that the watch has created in the engine, the call that removes it. The calls are
-	// made in reverse order.
+	// held contains the calls that remove the watch's objects from the engine. The calls are made in reverse order.
 	held []holding
 }
 

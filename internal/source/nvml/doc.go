@@ -9,6 +9,6 @@
 // this goroutine longer than [Config.CallTimeout]. If a call is late, its GPU is quarantined until the call returns;
 // other GPUs are not affected.
 //
-// The Go binding requires lazy binding of symbols. An executable that was linked with -z now does
-// not start on any machine.
+// The Go binding requires lazy binding of symbols. The linker flag -z now disables lazy binding. An executable with
+// this flag fails to start on every machine.
 package nvml

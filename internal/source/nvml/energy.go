@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter describes how the energy of a GPU is read. A counter is chosen once per session, because the energy would
-// jump from one counter to another. The power is always integrated as well. If a counter fails at first and works
-// later, the ledger can continue from the integral.
+// A meter describes how the energy of a GPU is read. A counter is chosen once per session, because a change to another
+// counter would look like a jump of the energy. The power is always integrated as well. If a counter fails at first and
+// works later, the ledger can continue from the integral.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter

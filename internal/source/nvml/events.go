@@ -15,9 +15,9 @@ import (
 
 const (
 	// eventInterval is the interval between two calls while there are no events. The calls do not wait in the driver,
-	// for two reasons. A thread that waits in the driver keeps Go's monitor thread awake, which used a third of the
-	// processor time of an idle exporter in measurements. And the driver could not be shut down before the waiting call
-	// returns.
+	// for two reasons. A thread that waits in the driver keeps Go's monitor thread awake. In measurements, the monitor
+	// thread used a third of the processor time of an idle exporter. A waiting call would also delay the shutdown of
+	// the driver.
 	eventInterval = 250 * time.Millisecond
 	// eventRetry is the pause after a failure, and while the driver is not open.
 	eventRetry = time.Second
@@ -66,7 +66,7 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// If a call still uses the set, freeEvents does not free it. The driver frees it when it is shut down.
+// If a call still uses the set, freeEvents does not free it. The driver frees the set at its shutdown.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()
@@ -98,9 +98,9 @@ func (d *session) subscribe(g *gpuReader) {
 	}
 }
 
-// Run collects the driver's XID errors for the next report until ctx ends. It does not open the
-// driver, but waits until [Source.Read] opens it, also after a driver reload. It returns a
-// [Replaced] if the driver can be read only after a restart of the program.
+// Run collects the driver's XID errors for the next report until ctx ends. Run does not open the driver. It waits until
+// [Source.Read] has opened the driver, also after a driver reload. It returns a [Replaced] if the driver can be read
+// only after a restart of the program.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]
 	seen := false

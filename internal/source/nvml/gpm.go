@@ -19,10 +19,10 @@ import (
 // Hopper and newer GPUs support. It exists as long as the driver session, even while the GPU is lost. It is used only
 // in the GPU's lanes.
 //
-// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. It is used
-// because energy depends on the amount of work: the activity of the graphics engine is the same for a small kernel and
-// a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance and not to
-// the GPU. GPM streaming is a setting of the host, which this package does not change.
+// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. Energy
+// depends on the amount of work, so the activity of the graphics engine is unsuitable: it is the same for a small
+// kernel and a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance
+// and not to the GPU. GPM streaming is a setting of the host, which this package does not change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,

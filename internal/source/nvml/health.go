@@ -29,7 +29,7 @@ type healthReader struct {
 	// that reading. Both are 0 before the first reading.
 	traffic float64
 	sent    time.Duration
-	// rate is the NVLink rate between the last two readings, in bytes per second. It is nil if it is unknown.
+	// rate is the NVLink rate between the last two readings, in bytes per second. It is nil if the rate is unknown.
 	rate *float64
 }
 

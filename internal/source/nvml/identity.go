@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identify keeps known values and later retries failed calls unless they are unsupported. Parts may be missing: boards
-// without an InfoROM have no serial number, and only Blackwell and newer GPUs report their chassis.
+// identify keeps known values. Later it retries failed calls, except the calls that the driver does not support. Parts
+// may be missing: boards without an InfoROM have no serial number, and only Blackwell and newer GPUs report their
+// chassis.
 func (g *gpuReader) identify() {
 	q := &inquiry{lib: g.lib}
 	h, d := g.handle, &g.device
