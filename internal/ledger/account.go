@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// If the owner has no account, account opens an account with zero energy.
+// account opens an account with zero energy if the owner has none.
 func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
 	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
@@ -24,9 +24,8 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens an account with zero energy for each new holder before it is charged, because Prometheus functions
-// such as rate and increase ignore the first value of a counter. It opens the account even if earlier intervals are not
-// settled yet.
+// openHolders opens an account with zero energy for each new holder before the ledger charges it. Prometheus functions
+// such as rate ignore the first value of a counter, so this first value must be 0.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -34,9 +33,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive records when each owner was last on the GPU or may have held it. An owner whose allocation is still listed
-// may hold the GPU, even if its pod seems to have ended. While the kubelet does not respond, every holder may still
-// hold the GPU.
+// markAlive updates the time at which each owner was last on the GPU or may have held it. An owner with a listed
+// allocation may hold the GPU, even if its pod seems to have ended. While the kubelet does not respond, every holder
+// may still hold the GPU.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -53,11 +52,12 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process within its owner's account. It deletes the account of an earlier process
-// with the same PID, because both accounts would have the same series. Further processes of the owner share one folded
-// account. openProcess returns the folded account if the limit of process accounts is reached. It also returns the
-// folded account if the process comes from an outdated list and a later process with the same PID already has an
-// account.
+// openProcess returns the account of a process. It deletes the account of an earlier process with the same PID, because
+// both accounts would have the same series.
+//
+// If the limit of process accounts is reached, openProcess returns the owner's folded account, which all further
+// processes of the owner share. It also returns the folded account if a later process with the same PID already has an
+// account. In this case the process comes from an outdated list.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -126,9 +126,9 @@ func (b *book) dropProcesses() {
 	}
 }
 
-// retire deletes accounts that have not been alive for the retention time, and adds their energy to Retired. The
-// accounts of a group (the containers of a pod) are deleted at the same time, because otherwise the sum over the group
-// would fall while the group exists. A folded account is deleted with its owner's account.
+// retire deletes accounts that have not been alive for the retention time, and adds their energy to Retired. It deletes
+// all accounts of a group (the containers of a pod) at the same time. Otherwise the sum over the group would fall while
+// the group exists.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

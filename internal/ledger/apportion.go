@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A GPU rarely has more owners than this. With up to usualOwners weights, apportion allocates memory only for its
-// result.
+// apportion allocates memory only for its result if there are at most usualOwners weights. A GPU rarely has more
+// owners.
 const usualOwners = 16
 
-// apportion divides an amount by weights so that the parts sum to it exactly. It first rounds each part down to whole
-// units (millijoules or nanoseconds). Then it adds the remaining units to the parts with the largest remainders. If two
-// remainders are equal, the earlier part gets the unit, so callers sort the parts. The amount must not be negative, and
-// at least one weight must be positive.
+// apportion divides an amount by weights so that the sum of the parts is exactly the amount. It first rounds each part
+// down to whole units (millijoules or nanoseconds). Then it adds the remaining units to the parts with the largest
+// remainders. If two remainders are equal, the earlier part gets the unit, so callers sort the parts. The amount must
+// not be negative, and at least one weight must be positive.
 func apportion[T ~int64](amount T, weights []uint64) []T {
 	var total uint64
 	for _, w := range weights {

@@ -8,9 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The driver reports the last samples of an interval only after the end of the interval. backdate adds these samples to
-// the intervals that are not settled yet, and returns the other samples. If a process has left the GPU, its samples
-// count for the time before it left. If the samples begin later, the process has returned to the GPU.
+// The driver reports the last samples of an interval only after the interval has ended. backdate adds these samples to
+// the intervals that are not settled yet, and returns the other samples.
+//
+// The samples of a process that has left the GPU count for the time before the process left. If a sample begins after
+// this time, the process has returned to the GPU.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -32,9 +34,9 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread divides an activity evenly over its time span. Each pending interval in which the process was present gets the
-// busy time of the overlap. spread returns the sum of these busy times. The process counts as active in an interval
-// only if the activity covers more than three quarters of the interval.
+// spread divides an activity evenly over its time span. If the process was present in a pending interval, this interval
+// gets the busy time of the overlap. spread returns the sum of these busy times. The process counts as active in an
+// interval only if the activity covers more than three quarters of the interval.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -53,8 +55,8 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// Late energy covers several intervals and has its own record of the work in them, so spreadLate adds the work there
-// too.
+// spreadLate also adds the work to the window of late energy, because late energy covers several intervals and records
+// their work separately.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -64,7 +66,7 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy that covers the interval, or nil if no late energy covers it.
+// lateWindow returns nil if no late energy covers the interval.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -77,8 +79,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast divides the last activity of a process that left the GPU among the pending intervals in which the process was
-// present. It adds the remaining busy time to the newest of these intervals.
+// addLast divides the last activity of a process that left the GPU. Each pending interval in which the process was
+// present gets the busy time of the overlap. The newest of these intervals also gets the remaining busy time.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)
@@ -93,7 +95,7 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that have left the GPU, because samples of their work may still arrive.
+// noteLeft stores when processes left the GPU, because the driver may still report samples of their work.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)

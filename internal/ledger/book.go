@@ -10,16 +10,16 @@ import (
 )
 
 // A book contains the accounts of one GPU. Each accepted reading of the counter is a mark, and an interval is the time
-// between two consecutive marks. The intervals are settled in chronological order.
+// between two consecutive marks. Intervals are settled in chronological order.
 type book struct {
 	gpu.Book
 	// handedOut is set while the book shares its accounts with a state that was returned to a caller.
 	handedOut bool
-	// last is the newest mark, or nil before the first reading.
+	// last is nil before the first reading.
 	last *Mark
 	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since contains the observations after last, or after pendingReset if pendingReset is set.
+	// since summarises the observations after pendingReset, or after last if pendingReset is nil.
 	since        window
 	pendingReset *pendingReset
 	// still is nil while the counter changes.
@@ -28,37 +28,34 @@ type book struct {
 	lag   lag
 	// throttled contains the last known counters of throttled time.
 	throttled *gpu.ThrottledTimes
-	// restored is set if the last mark was restored from the state of an earlier exporter process.
+	// restored is set if last comes from the saved state of an earlier exporter process.
 	restored bool
-	// list is the newest list of processes, observed at listed. seen is the time of the newest observation. Both times
-	// are on the boot clock.
+	// list is the newest list of processes, and listed is the time of its observation. seen is the time of the newest
+	// observation. Both times are on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation contained
-	// no samples.
-	// left contains the times at which processes recently left the GPU.
+	// left contains the times at which processes recently left the GPU (boot clock).
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders contains the last known allocations. unknown contains the settled time in which the allocations were
-	// unknown.
+	// holders contains the last known allocations.
 	holders []gpu.Allocation
 	unknown Unknown
-	// shortLived is not saved in the state, because the ledger learns its values again within seconds.
+	// shortLived and recent are not saved, because the ledger learns them again within seconds.
 	shortLived shortLived
 	recent     recentWork
-	// meter learns the GPU's idle power. Until it is known, the ledger estimates it from kind, stored and configured.
-	// maxPower is the maximum power of the hardware that the counter covers.
+	// meter learns the GPU's idle power. While the idle power is unknown, the ledger uses kind, stored and configured
+	// to estimate it. maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail is nil if the ledger keeps no intervals that explain charges.
+	// trail is nil if the ledger keeps no intervals to explain charges.
 	trail *trail
-	// profiles contains the profiles whose time is not settled yet. profiled contains the end of the newest profile of
-	// each MIG instance. The key for the whole GPU is the empty string.
+	// profiles contains the profiles of time that is not settled yet. profiled contains the end of the newest profile
+	// of each MIG instance. The empty key stands for the whole GPU.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains owners and the time in which each was the only owner on the GPU or on an instance.
+	// alone contains the owners that were alone on the GPU or on an instance.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare adds to the next interval.
 	rest float64
@@ -74,11 +71,12 @@ type Mark struct {
 	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
 	sum    *gpu.Millijoules
-	// share is the GPU's share of the module's energy since the last mark. If it is 0, the energy is not divided.
+	// share is the GPU's share of the module's energy since the last mark. If share is 0, the energy is not divided.
 	share float64
-	// listed is set if the processes at the mark were known. outdated is set if they come from an earlier observation.
+	// listed is set if the processes at the mark are known. outdated is set if the list of processes comes from an
+	// earlier observation.
 	listed, outdated bool
-	// took is the maximum time between the reading of the counter and At. It is at most the minimum length of a gap.
+	// took is the maximum time between the reading of the counter and At, but at most the minimum length of a gap.
 	took time.Duration
 }
 
@@ -88,7 +86,7 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 }
 
 // A pendingReset is a reading that cannot follow the last mark, because the counter fell or rose too far. The next
-// reading shows whether the value was wrong or the counter was reset.
+// reading shows whether this reading was wrong or whether the counter was reset.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading
@@ -99,20 +97,19 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if the users between the marks are unknown, for example after a restart or a long time without
-	// observations.
 	// other is set for late energy if a process worked that was not present at the first mark.
 	gap, other bool
 	reset      bool
-	// changed is the mark at which the counter last changed, or nil if the counter changed at the first mark.
+	// changed is the mark at which the counter last changed. It is nil if the counter changed at the first mark of the
+	// interval.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
-	// unmetered is set if the power of the GPU cannot be computed from the energy of the interval.
+	// unmetered is set if the energy of the interval does not show the power of the GPU.
 	unmetered bool
-	// late contains the energy of an earlier time that the counter reported only at the end of this interval, or is
-	// nil. For example, the counter did not change in the earlier time, or was not available. timeless is set for such
-	// a late interval, because other intervals already count its time.
+	// late contains energy from before this interval that the counter reported only at its end. For example, the
+	// counter did not change for some time, or it was not available. late is nil if there is no such energy. timeless
+	// is set for the interval in late, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -123,7 +120,7 @@ func newBook() *book {
 	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
-// copyOnWrite must be called before the accounts change, because a returned state may share them.
+// copyOnWrite must be called before the accounts change, because a returned state may share the accounts.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
@@ -162,7 +159,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	case o.Energy != nil:
 		m.Energy = *o.Energy
 		b.accept(m, gapAfter)
-	case b.open() && b.pendingReset == nil: // an unread counter is treated as a counter that does not change
+	case b.open() && b.pendingReset == nil: // an unread counter counts as unchanged
 		m.Energy, m.Counter = b.last.Energy, b.last.Counter
 		b.stand(m, gapAfter)
 	}
@@ -175,8 +172,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the current list of processes. If the observation contains no list, it returns the last list for up
-// to settleTimeout.
+// present returns the current list of processes. If the observation contains no list, present returns the last list for
+// up to settleTimeout.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -196,9 +193,9 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations, and adds them to the intervals that wait for them. If the last mark is recent, it also
-// opens accounts for new holders. Without new marks a book deletes no accounts, so it would collect the accounts of all
-// future pods.
+// learn records allocations. It also completes pending intervals whose allocations are unknown. If the last mark is
+// recent, learn opens accounts for new holders. Without this condition, a GPU whose counter cannot be read would
+// collect an account for every future pod, because accounts are deleted only at new marks.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -231,7 +228,7 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 		window: b.since,
 		gap:    b.restored || m.At.Sub(b.last.At) > gapAfter,
 	}
-	if sameCounter(b.last, &m) { // energy comes from one counter, which may cover a whole module
+	if sameCounter(b.last, &m) { // one counter may cover a whole module
 		iv.energy = b.ownShare(energy, m.share)
 	}
 	if b.returned(&m) {
@@ -247,8 +244,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownShare returns the GPU's share of its module's energy in whole millijoules. The remaining fraction of a millijoule
-// is added to the energy of the next interval.
+// ownShare returns the GPU's share of its module's energy in whole millijoules. It adds the remaining fraction of a
+// millijoule to the energy of the next interval.
 func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	if share <= 0 || share >= 1 {
 		return energy
@@ -291,7 +288,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so the garbage collector can free the deleted interval's data
+		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so the garbage collector can free the data
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Late samples can add busy time to an interval in which the account is not active. Therefore addTimes limits the total
-// busy time of the account by its total active time, instead of limiting each interval.
+// addTimes limits the total busy time of the account by its total active time. It does not limit each interval, because
+// late samples can add busy time to an interval in which the account is not active.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
@@ -16,8 +16,8 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 }
 
 // busyTime returns the sampled busy time of an owner, summed over its processes. Without samples, it returns the busy
-// time of the GPU or MIG instance if the owner is alone there. It excludes the work of an MPS server, because it is
-// unknown for which client the server worked.
+// time of the GPU or MIG instance if the owner is alone there. It excludes the work of an MPS server for several
+// owners, because the driver does not report which client the server worked for.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

@@ -7,8 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The energy of a gap is charged to an owner only if the processes and allocations are the same at both ends of the
-// gap.
+// The energy of a gap is charged to an owner only if the processes and allocations are equal at both ends of the gap.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
@@ -60,12 +59,12 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 }
 
 // chargePart charges the energy of a whole GPU or of a MIG instance to accounts. Idle energy is the idle power times
-// the idle time, and busy energy is the rest. Each rule names the charging method, or the reason for unattributed
-// energy, in parentheses:
+// the idle time. Busy energy is the rest. Each rule names the charging method, or the reason for unattributed energy,
+// in parentheses:
 //
-//   - If only one owner holds the part or works on it, this owner is charged for all energy (exclusive). If
-//     the holders are only presumed because the kubelet does not respond, or if the list of processes is
-//     outdated, the method is allocated.
+//   - If only one owner holds the part or works on it, this owner pays for all energy (exclusive). The method
+//     is allocated if the holders are only presumed because the kubelet does not respond, or if the list of
+//     processes is outdated.
 //   - If there are several owners, the idle energy is divided among the holders by replicas, even if a holder
 //     has no process (allocated). Without holders, it is divided equally among the owners of contexts.
 //   - If there are several owners, the busy energy is divided by activity (shared). If no sample names a
@@ -75,10 +74,10 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //     unattributed (unknown).
 //   - If there is no owner for another reason, the energy is unattributed (idle).
 //
-// An owner that has a context, but neither works nor holds the GPU, pays nothing if another owner works or holds the
-// GPU. The energy of the host's processes and of processes without a known owner is unattributed (host, unmapped). The
-// holders pay for processes that ended before they were identified (allocated); see [book.chargeVanished]. MIG
-// instances have no exclusive energy, because the energy of the board is divided over the instances.
+// An owner that only has a context pays nothing if another owner works or holds the GPU. The energy of the host's
+// processes and of processes without a known owner is unattributed (host, unmapped). The holders pay for processes that
+// ended before they were identified (allocated); see [book.chargeVanished]. MIG instances have no exclusive energy,
+// because the energy of the board is divided over the instances.
 func (b *book) chargePart(st *settlement, p *part) {
 	if s := p.sole(); s != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
@@ -94,7 +93,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 	} else {
 		b.bill(p.holding, p, p.idle, gpu.Allocated)
 		for _, w := range p.holding {
-			w.idle = w.energy.Sum() // at this point, only the idle part has been charged
+			w.idle = w.energy.Sum() // only the idle part is charged so far
 		}
 		b.billWork(p)
 	}
@@ -124,7 +123,7 @@ func (b *book) billWork(p *part) {
 	}
 }
 
-// If no owner can be charged, the energy stays unattributed.
+// bill leaves the energy unattributed if no owner can be charged.
 func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:
@@ -139,7 +138,7 @@ func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Met
 	}
 }
 
-// The energy of the host and of unmapped processes is unattributed. Any other owner with a context gets an account,
+// The energy of the host and of unmapped processes is unattributed. Every other owner with a context gets an account,
 // even if its energy is 0.
 func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	if s.vanished {
@@ -168,8 +167,8 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	}
 }
 
-// gpuTime divides the time of the interval over the holders. In a gap, only owners that already held the GPU or
-// instance before the gap get time.
+// gpuTime divides the time of the interval among the holders. In a gap, a holder gets time only if it already held the
+// GPU or instance before the gap.
 func (b *book) gpuTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	free := b.divideTime(iv, parts, took, func(p *part, owner gpu.Owner) time.Duration {
@@ -183,9 +182,9 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 	}
 }
 
-// divideTime divides time among the holders: by slices among MIG instances, and by replicas within an instance. The
-// time of free slices is charged to no holder. most returns the maximum time for a holder. divideTime returns the time
-// that no owner held.
+// divideTime divides time among the holders: by slices among MIG instances, and by replicas within an instance. It
+// charges the time of free slices to no holder. most returns the maximum time for a holder. divideTime returns the time
+// in which no owner held the GPU.
 func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {
@@ -221,8 +220,8 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// The energy of a gap may be charged to an owner if the processes and the allocation are the same at both ends of the
-// gap. The allocation must be of the whole GPU and must not be shared.
+// unchanged reports whether the processes and the allocation are equal at both ends of a gap. It requires one
+// allocation of the whole GPU that is not shared.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

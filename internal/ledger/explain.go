@@ -24,7 +24,7 @@ func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	t.now.IdlePower, t.now.AtRest = power, atRest
 }
 
-// busySource must be called only if the busy share is known.
+// busySource is valid only if the busy share is known.
 func (iv *interval) busySource() gpu.BusySource {
 	switch {
 	case iv.mig != nil:
@@ -48,7 +48,7 @@ func (t *trail) part(p *part) {
 	})
 }
 
-// The energy of vanished processes is recorded by [trail.vanished] when it is charged to the holders.
+// [trail.vanished] records the energy of vanished processes when it is charged to the holders.
 func (t *trail) charge(p *part, s *share) {
 	if t == nil || s.vanished {
 		return

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a sorted copy, because apportion gives a remaining unit to the earlier of two equal parts.
+// inOrder returns a sorted copy. The order must be fixed, because apportion gives a remaining unit to the earlier of
+// two equal parts.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
@@ -17,7 +18,7 @@ func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 // While the kubelet does not respond, liveHolders also returns holders that are only presumed.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
-// An allocation is live if it is up to date, and if its pod is alive and has a known UID.
+// An allocation is live if it is up to date and its pod is alive with a known UID.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for h := range identified(allocations) {

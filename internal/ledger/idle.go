@@ -11,20 +11,20 @@ import (
 type load struct {
 	power float64 // mean power over the interval in W
 	took  float64 // length of the interval in s
-	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both are valid only if known
-	// is set.
+	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both fields are valid only
+	// if known is set.
 	busy         float64
 	quiet, known bool
 	// utilization is the utilisation that the driver reports, 0 to 1, or 0 if unknown.
 	utilization float64
 	// open is set if processes had contexts at both ends of the interval. closed is set if no process had a context.
-	// Both are unset if the first context was opened or the last context was closed in the interval.
+	// Both fields are unset if the first context was opened or the last one was closed in the interval.
 	open, closed bool
-	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time. sampled is set if
-	// the samples show every quiet time.
+	// gaps is the GPU's power in quiet times, according to power samples. It is 0 if there was no quiet time. sampled
+	// is set if the samples show every quiet time.
 	gaps    gpu.Watts
 	sampled bool
-	// at is the end of the interval (boot clock).
+	// end of the interval (boot clock)
 	at time.Duration
 }
 
@@ -39,8 +39,8 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the busy share of the interval, 0 to 1. In MIG mode it uses the activity of the instances. On a
-// whole GPU it uses the samples of processes, or the utilisation of the GPU if no sample names a process.
+// busyShare returns the busy share of the interval, 0 to 1. In MIG mode it uses the activity of the instances. For a
+// whole GPU it uses the samples of processes. If no sample names a process, it uses the utilisation of the GPU.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -67,9 +67,9 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
-// mostBusy returns the largest possible busy share. It adds the busy times of the instances as if no two instances had
-// worked at the same time, because one instance alone may draw the power limit of the GPU. The result stays below 1,
-// because at 1 the whole power would count as idle power.
+// mostBusy returns the largest possible busy share. It adds the busy times of the instances as if they had worked one
+// after another, because one instance alone may draw the power limit of the GPU. The result stays below 1, because at 1
+// the whole power would count as idle power.
 func (iv *interval) mostBusy() float64 {
 	const most = 0.99
 	var busy time.Duration
@@ -97,43 +97,41 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
-// A GPU is at rest only after two quiet intervals, because a single quiet interval may contain short work that the
-// samples missed.
+// A GPU is at rest only after two quiet intervals, because the samples may miss short work in one quiet interval.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power determines how the energy is divided. It does not if all energy is idle (the
-// GPU is at rest) or all energy is busy (there is no idle time).
+// dividesBy reports whether the division of the energy depends on the idle power. It does not if all energy is idle
+// (the GPU is at rest) or if all energy is busy (there is no idle time).
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
-	// The idle power is this quantile of the measured powers. A minimum could be an outlier, and a median would include
+	// The idle power is this quantile of the measured powers. A minimum could be an outlier. A median would include
 	// short work that the samples missed.
 	lowShare = 0.2
-	// Measured powers are grouped into periods. A period lasts at least periodLength and contains minPowers to
-	// maxPowers powers. The idle power is a quantile over the last periods.
+	// Measured powers are grouped into periods. A period lasts at least periodLength. It contains at least minPowers
+	// and at most maxPowers powers. The idle power is a quantile over the last periods.
 	periodLength = time.Minute
 	minPowers    = 3
 	maxPowers    = 60
 	periods      = 60
-	carried      = periods / 4 // a restored idle power counts as this number of periods
+	carried      = periods / 4 // weight of a restored idle power, in periods
 )
 
-// An idleMeter learns the idle power of a GPU. After a restart, only the learned power is restored.
+// An idleMeter learns the idle power of a GPU. Only the learned power is saved.
 type idleMeter struct {
 	// last is the load of the previous interval. It is unknown at first and after a gap.
 	last load
-	// open is the power in quiet times while processes have contexts. closed is the power in quiet times without
-	// contexts.
+	// open is the power in quiet times with contexts. closed is the power in quiet times without contexts.
 	open, closed level
-	// For two consecutive intervals with contexts, the higher of the two powers counts. lowest is the lowest of these
-	// powers, or 0 if there is none.
+	// lowest is the lowest power with contexts, or 0 if there is none. Of two consecutive intervals, it uses the higher
+	// power.
 	lowest  gpu.Watts
 	minutes minutes
 }
 
-// learn adds an interval and returns the updated idle power, or 0 if it is unknown. If there are power samples, it uses
-// only the quiet times in these samples, because the samples of processes can miss work. Otherwise it uses quiet
-// intervals, except the first quiet interval after work, because power falls slowly.
+// learn adds an interval and returns the new idle power, or 0 if it is unknown. If the driver provides power samples,
+// learn uses only the quiet times in these samples, because samples of processes can miss work. Otherwise it uses quiet
+// intervals, but not the first quiet interval after work, because power falls slowly.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {
@@ -159,19 +157,18 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times. Each period contributes a low quantile of its powers, and the level is
-// a low quantile of these values. It follows a change of the hardware after at most an hour of quiet times. A few
-// minutes of unusual power do not change it.
+// A level is the power of a GPU in quiet times. Each period contributes a low quantile of its powers. The level is a
+// low quantile of these values. It follows a change of the hardware after at most an hour of quiet times. A few minutes
+// of unusual power do not change it.
 type level struct {
 	now   []float64 // powers in the current period in W
 	since time.Duration
-	past  []float64 // low quantiles of the earlier periods in W, oldest first
-	power gpu.Watts // the quantile, or 0 while it is unknown
+	past  []float64 // low quantile of each earlier period in W, oldest first
+	power gpu.Watts // 0 while it is unknown
 }
 
 func (v *level) isEmpty() bool { return len(v.now)+len(v.past) == 0 }
 
-// restore sets a power that was measured earlier.
 func (v *level) restore(power gpu.Watts) {
 	v.past, v.power = slices.Repeat([]float64{float64(power)}, carried), power
 }
@@ -205,9 +202,8 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// isDivided reports whether the charges for the part depend on the idle power, because several
-// owners are charged differently for idle and busy time. In MIG mode all parts depend on the idle
-// power if the activity of the instances is known.
+// isDivided reports whether the charges for the part depend on the idle power. They do if several owners pay different
+// parts of the idle and the busy energy. In MIG mode, they do if the activity of the instances is known.
 func (p *part) isDivided() bool {
 	if p.mig != nil {
 		return p.divided && p.method == gpu.Shared

@@ -11,12 +11,13 @@ import (
 // A minute contains the mean power of a GPU in W and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums contains the energy in J and the length in s of the current minute. busy is the busy time in s according to
+// sums describes the current minute: its energy in J and its length in s. busy is the busy time in s according to
 // samples of work, and utilized is the busy time in s according to the utilisation.
 type sums struct{ energy, busy, utilized, took float64 }
 
-// minutes estimates the idle power of a GPU that has had no observed idle time, from the last minutes in which
-// processes had contexts. Shorter times are not used, because energy counters and samples of work have coarse steps.
+// minutes estimates the idle power of a GPU for which no idle time was observed. It uses the last minutes in which
+// processes had contexts. Shorter times would be too inaccurate, because energy counters and samples of work have
+// coarse steps.
 type minutes struct {
 	past []minute // oldest first
 	now  sums
@@ -43,8 +44,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean power and the mean busy share of the fifth of the minutes with the least work. It uses at
-// least one minute.
+// quietest sorts the minutes by work. It returns the mean power and the mean busy share of the first fifth of them, but
+// of at least one minute.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -55,11 +56,12 @@ func quietest(all []minute) (mean minute) {
 	return mean
 }
 
-// idle returns the expected idle power in W. The mean power of the minute is the idle power, plus the power of the work
-// times the busy share. The power of the work is unknown, but the sum of both powers is at most the limit. Therefore
-// the idle power has a lower and an upper bound, which are close together if there is little work. Between the bounds,
-// idle assumes two distributions. The idle power has a log-normal distribution around an eighth of the limit. The power
-// of the work has an exponential distribution whose mean is the limit.
+// idle returns the expected idle power in W. The mean power of the minute is the idle power plus the busy share times
+// the power of the work. The power of the work is unknown, but the sum of both powers is at most the limit. This sets a
+// lower and an upper bound for the idle power. The bounds are close together if there is little work.
+//
+// Between the bounds, idle assumes two distributions. The idle power has a log-normal distribution around an eighth of
+// the limit. The power of the work has an exponential distribution whose mean is the limit.
 func (m minute) idle(limit float64) float64 {
 	const (
 		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5
@@ -77,20 +79,20 @@ func (m minute) idle(limit float64) float64 {
 		weight := math.Exp(-z*z/2-work/limit) / idle
 		sum, weights = sum+weight*idle, weights+weight
 	}
-	if weights == 0 { // no idle power between the bounds is likely
+	if weights == 0 { // all idle powers between the bounds are too unlikely
 		return m.power
 	}
 	return sum / weights
 }
 
-// A kind identifies GPUs by model and power limit. GPUs of the same kind have about the same idle power.
+// A kind identifies GPUs by model and power limit. GPUs of one kind have about the same idle power.
 type kind struct {
 	model string
 	limit gpu.Watts
 }
 
-// peers describes the node's GPUs of one kind. open is the median of their measured idle powers, and closed is the
-// median of their powers in quiet times without contexts. A median is 0 if it is unknown.
+// peers describes the node's GPUs of one kind. open is the median of their measured idle powers. closed is the median
+// of their powers in quiet times without contexts. An unknown median is 0.
 type peers struct{ open, closed gpu.Watts }
 
 func (l *Ledger) peers() map[kind]peers {
@@ -120,10 +122,10 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured, configured or stored idle power, or the median of GPUs of the same kind. If all of
-// these are unknown, it uses the estimate from minutes with work, or an eighth of the power limit in the first minute.
-// The estimate is at least the power without contexts, because contexts only add power. It is at most the lowest power
-// with contexts.
+// idlePower returns the measured, configured or stored idle power, or the median of GPUs of the same kind. If these are
+// all unknown, it returns the estimate from minutes with work, or an eighth of the power limit in the first minute. The
+// estimate is at least the power without contexts, because contexts only add power. It is at most the lowest power with
+// contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{

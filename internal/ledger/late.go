@@ -7,18 +7,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises by more energy
-// than the board could have drawn since the last reading. This additional energy is late energy if the board could
-// have drawn it earlier, while the counter rose too slowly. Otherwise the reading is implausible.
+// A busy machine may delay the refresh of a counter. The counter then falls behind. Later it rises by more energy than
+// the board can have drawn since the last reading. The excess is late energy if the board can have drawn it earlier,
+// while the counter rose too slowly. Otherwise the reading is implausible.
 
-// lateFor is the maximum time by which a counter may be behind.
+// lateFor is the maximum delay of a counter.
 const lateFor = 10 * time.Second
 
 type lag struct {
-	// unused is the energy that the board could have drawn up to the last mark, but that the counter has not counted.
-	// It is limited to the energy that the board can draw in lateFor.
+	// unused is energy that the board could have drawn up to the last mark, but that the counter has not counted. It is
+	// limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
-	// recent contains the last mark and the marks up to lateFor before it.
+	// recent contains the last mark and earlier marks that are at most lateFor older.
 	recent []Mark
 }
 
@@ -34,8 +34,8 @@ func (g *lag) sameOwners(m Mark) bool {
 	})
 }
 
-// appendLate closes an interval at whose end the counter caught up. If the owners changed recently, the energy that the
-// board cannot have drawn in this interval is charged like the energy of a gap.
+// appendLate closes an interval at whose end a delayed counter caught up. If the owners changed recently, the energy
+// that the board cannot have drawn in this interval is charged like the energy of a gap.
 func (b *book) appendLate(m Mark, grown gpu.Millijoules, gapAfter time.Duration) {
 	own := grown
 	if !b.lag.sameOwners(m) {

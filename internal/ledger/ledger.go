@@ -12,23 +12,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for which a list of
-// processes is valid. After that, missing data is treated as unknown.
+// settleTimeout is the maximum time for which an interval waits for owners and allocations. It is also the maximum age
+// of a list of processes. After this time, missing data counts as unknown.
 const settleTimeout = 10 * time.Second
 
 // Config configures a ledger.
 type Config struct {
 	// Tick is the usual time between two observations.
 	Tick time.Duration
-	// Retention is the time for which accounts are kept after their owner ended.
+	// Retention is the time for which an account is kept after its owner has ended.
 	Retention time.Duration
 	// MaxProcesses limits the process accounts of all GPUs. Beyond this limit, the processes of an owner share
 	// one folded account. 0 means no limit.
 	MaxProcesses int
-	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored state,
-	// because a counter that no longer grows would suggest that the owners do not work.
+	// Profiling is set if the exporter profiles GPUs. If it is unset, the ledger drops the profiled work of a restored
+	// state. Otherwise counters that no longer grow would suggest that the owners do not work.
 	Profiling bool
-	// Explain limits the memory and the age of the intervals that are kept to explain charges.
+	// Explain limits the memory and the age of the intervals that the ledger keeps to explain charges.
 	Explain Explain
 }
 
@@ -55,14 +55,14 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the value of the board's counter, or nil if it could not be read.
 	Energy *gpu.Millijoules
-	// If the counter covers a whole module, ModuleShare is the GPU's share of the energy since the last reading.
-	// 0 means that the energy is not divided.
+	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a whole module. 0
+	// means that the energy is not divided.
 	ModuleShare float64
-	// If the board has several counters, Counter is the name of the counter from which Energy was read. Otherwise
-	// it may be empty. Two counters may have different start values or cover different hardware.
+	// Counter is the name of the counter from which Energy was read. It may be empty if the board has only one counter.
+	// Two counters may have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the integral of power, or nil if unknown. If Counter changes between two observations, the ledger
-	// uses the increase of PowerSum instead of Energy. Therefore an observation may contain both values.
+	// PowerSum is the integral of power, or nil if unknown. An observation may contain both Energy and PowerSum,
+	// because the ledger uses the increase of PowerSum if Counter changes between two observations.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers, or 0 if it is unknown.
 	MaxPower gpu.Watts
@@ -72,43 +72,42 @@ type Observation struct {
 	// samples. It is 0 if there was no quiet time. QuietSampled is set if these samples show every quiet time.
 	QuietPower   gpu.Watts
 	QuietSampled bool
-	// StoredIdlePower is the idle power that was measured in an earlier boot for a GPU of this kind.
-	// ConfiguredIdlePower is the idle power that the operator set. A value of 0 means unknown.
+	// StoredIdlePower was measured for a GPU of this kind in an earlier boot. ConfiguredIdlePower was set by the
+	// operator. A value of 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
-	// Throttled contains counters of throttled time, or nil if they are unknown. The counters can start at any
-	// value.
+	// Throttled contains counters of throttled time, or nil if they are unknown. A counter can start at any value.
 	Throttled *gpu.ThrottledTimes
 	// Profiles contains the newest profile of the GPU, or of each of its MIG instances.
 	Profiles []Profile
 	// Utilization is the busy share of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
-	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is set. If
-	// it is not set, the ledger uses the last known list for up to ten seconds.
+	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is set.
+	// Otherwise the ledger uses the last known list for up to ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions describes the partitioning of the GPU, or is nil without MIG. Places contains the MIG instance of each
+	// Partitions describes the partitioning of the GPU. It is nil without MIG. Places contains the MIG instance of each
 	// process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
-	// Activity is the sampled activity in the time span Sampled, which may end before At. If ActivityKnown is false,
-	// the activity of the processes is unknown.
+	// Activity is the sampled activity in the time span Sampled, which may end before At. It is valid only if
+	// ActivityKnown is set.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// ActivityWeighted is set if the driver reports only which processes used the GPU at the moment of the reading. The
-	// activity of the GPU is then divided among these processes. If the GPU was busy, but no process used it at that
-	// moment, the activity is unknown.
+	// ActivityWeighted is set if the driver reports only which processes use the GPU at the moment of the reading. The
+	// ledger then divides the activity of the GPU among these processes. If the GPU was busy, but no process used it at
+	// that moment, the activity is unknown.
 	ActivityWeighted bool
-	// Instances contains the time for which each MIG instance was busy since the last known value for this
-	// instance. If InstancesKnown is false, the busy time of the instances is unknown.
+	// Instances contains the busy time of each MIG instance since its last known value. It is valid only if
+	// InstancesKnown is set.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. If it is not
-	// set, the ledger also uses the last known allocations of the pods and units that are still alive. Alive contains
-	// the UIDs of these live groups, or is nil if the UIDs are also unknown.
+	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. Otherwise the
+	// ledger also uses the last known allocations of the pods and units that are still alive. Alive contains the UIDs
+	// of these live groups. It is nil if the UIDs are also unknown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -119,8 +118,8 @@ type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set if an MPS server worked for clients of several owners. It is unknown which client worked, so
-	// the work is divided by allocations.
+	// Served is set if an MPS server worked for clients of several owners. The driver does not report which client the
+	// server worked for, so the ledger divides the work by allocations.
 	Served bool
 }
 
@@ -132,8 +131,8 @@ func (a *Activity) usage(busy time.Duration, active bool) usage {
 	return u
 }
 
-// Observe adds one observation of one GPU. No energy is charged until [Ledger.Settle] is called. Observations that are
-// not newer than the last one are ignored.
+// Observe adds one observation of one GPU. No energy is charged until [Ledger.Settle] is called. Observe ignores an
+// observation that is not newer than the last one.
 func (l *Ledger) Observe(o Observation) {
 	b := l.books[o.UUID]
 	if b == nil {
@@ -157,7 +156,7 @@ type settlement struct {
 	peers map[kind]peers
 }
 
-// Settle charges every complete interval and retires ended accounts.
+// Settle charges every complete interval and deletes the accounts of owners that ended before the retention time.
 func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	st := &settlement{now: now, owners: owners, room: l.room(), peers: l.peers()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
@@ -169,9 +168,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy deletes data that is probably not needed before the next boot of the node. It deletes the books of GPUs that are
-// not known, because they were replaced. It deletes the process accounts of GPUs that are known but not shown, because
-// they have been lost for a long time. The rest of such a book is kept in case the GPU returns.
+// Tidy deletes data that the ledger probably does not need before the next boot of the node. If a GPU is not known, it
+// was replaced, and Tidy deletes its book. If a GPU is known but not shown, it has been lost for a long time. Tidy then
+// deletes only the process accounts of its book, in case the GPU returns.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -202,8 +201,8 @@ type State struct {
 	Books map[string]*BookState // books by UUID
 }
 
-// BookState is the settled part of one GPU's book. After a restart, the time of intervals that were not settled belongs
-// to the gap.
+// BookState is the settled part of one GPU's book. After a restart, the time after the last settled interval belongs to
+// a gap.
 type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
@@ -230,9 +229,9 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock. The time of
-// Base must be the time up to which the book is settled. Otherwise the ledger would charge energy twice or would not
-// advance the book.
+// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock. The book
+// must be settled exactly up to the time of Base. Otherwise the ledger would charge energy twice or would not advance
+// the book.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
@@ -289,8 +288,7 @@ func check(b *gpu.Book) error {
 	return nil
 }
 
-// Restore returns a ledger that continues a saved state. The time since the saved marks becomes a gap, which can have
-// any length.
+// Restore returns a ledger that continues a saved state. The time since the saved marks becomes a gap of any length.
 func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
@@ -311,7 +309,6 @@ func Restore(cfg Config, s State) *Ledger {
 	return l
 }
 
-// clone shares no mutable data with the original.
 func clone(b gpu.Book) gpu.Book {
 	b.Accounts = slices.Clone(b.Accounts)
 	for i := range b.Accounts {

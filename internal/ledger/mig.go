@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// divide returns one part for a whole GPU. In MIG mode it returns one part for each instance, and then one part for the
-// free slices.
+// divide returns one part for a whole GPU. In MIG mode it returns one part for each instance, followed by a part for
+// the free slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	iv.countUsers()
@@ -29,9 +29,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the energy of the interval over the parts. Idle energy is divided by slices times idle time, and free
-// slices get a part of it. Busy energy is divided by slices times busy time. If the busy time is unknown, all energy is
-// divided by slices.
+// price divides the energy of the interval over the parts. The weight of a part is its number of slices times its idle
+// time for idle energy, or its busy time for busy energy. Free slices get a part of the idle energy. If the busy time
+// is unknown, the weight is only the number of slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -61,11 +61,11 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices is larger than the number of slices of any GPU. Some drivers set all bits of an unknown number of slices,
-// and a weight (a time multiplied by a number of slices) could overflow.
+// maxSlices is larger than the number of slices of any GPU. Some drivers set all bits of an unknown number of slices.
+// Without a limit, a weight (a time multiplied by a number of slices) could overflow.
 const maxSlices = 64
 
-// sliceWeights returns the number of slices of each instance, and then the number of free slices.
+// sliceWeights returns the number of slices of each instance, followed by the number of free slices.
 func sliceWeights(m *gpu.Partitioning) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
@@ -83,7 +83,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance of a process, or an empty string if the GPU does not have this instance.
+// place returns an empty string if the GPU does not have the instance of the process.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {

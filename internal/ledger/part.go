@@ -13,24 +13,25 @@ type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
 	instance string
-	// slices is the size of the instance. active is the time for which the instance was busy.
+	// slices is the size of the instance, and active is its busy time.
 	slices uint64
 	active time.Duration
 	// idle and busy are the idle and the busy energy of the part. method is the charging method for the busy energy of
-	// a MIG instance. The function price sets all three.
+	// a MIG instance. price sets these fields.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
-	// worked is set if work was sampled. estimated is set if the energy was divided with an estimated idle power.
+	// worked is set if work was sampled. estimated is set if an estimated idle power determined how the energy was
+	// divided.
 	worked, estimated bool
-	// shares contains the owners with a process, sorted by account key. unresolved is set while the final owner of a
-	// process is unknown.
+	// shares contains the owners with a process, sorted by account key. unresolved is set while the owner of any
+	// process is not final.
 	shares     []share
 	unresolved bool
 	// holders contains the live allocations of the part. allocated is set if there is any allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding contains the weights for energy that is charged to holders. recent contains the weights for the energy of
-	// work for which no sample names a process.
+	// holding contains the weights for energy that is charged to holders. recent contains the weights for work for
+	// which no sample names a process.
 	holding, recent weighting
 }
 
@@ -65,8 +66,7 @@ func (iv *interval) part(instance string) part {
 }
 
 // owning returns the allocations that can be charged. The kubelet does not report which DRA claims are for admin
-// access. Therefore, if several claims are on one device and processes use only some of them, owning omits the unused
-// claims.
+// access. Therefore owning omits unused claims if several claims are on one device and processes use only some of them.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -87,9 +87,9 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A pending owner is treated as unmapped, because it becomes unmapped
-// at the timeout. If only the pod of a process is known, the payer is the container in this pod that holds the GPU. If
-// a process ended before its files in /proc were read, the holders pay for it, and vanished is true.
+// payer returns the owner that pays for a process. It treats a pending owner as unmapped, because the owner becomes
+// unmapped at the timeout. If only the pod of a process is known, the payer is the container in this pod that holds the
+// GPU. If a process ended before its files in /proc were read, the holders pay for it, and vanished is true.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -104,8 +104,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the container of a group that holds the GPU. If no container or several containers hold the GPU, it
-// returns the group.
+// holderOf returns the only container of a group that holds the GPU. If no container or several containers hold the
+// GPU, it returns the group.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -121,9 +121,10 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 }
 
 // sole returns the share of the only owner that holds the part or works on it. If no owner holds the part or works on
-// it, sole returns the share of the only owner with a process. It returns nil if several owners qualify, if no owner
-// qualifies, or if the processes are unknown. It also returns nil if several owners have a process and either the
-// allocations or the activity are unknown.
+// it, sole returns the share of the only owner with a process.
+//
+// It returns nil if no owner or several owners qualify, or if the processes are unknown. It also returns nil if several
+// owners have a process, and either the allocations or the activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -174,8 +175,8 @@ func (p *part) contested() bool {
 	return false
 }
 
-// A part waits for its owners and allocations. If several owners may hold it or work on it, it also waits for the last
-// samples of the interval.
+// A part waits until its owners and allocations are known. If several owners may hold it or work on it, it also waits
+// for the last samples of the interval.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
 	return p.unresolved || !p.holdersKnown || unsampled && p.contested()

@@ -15,14 +15,15 @@ type Profile struct {
 	Tensor, DRAM time.Duration
 }
 
-// A soleUse is the time in which only one owner held or used a GPU or a MIG instance, up to the last settled interval.
+// A soleUse is a time in which only one owner held or used a GPU or MIG instance. It ends with the last settled
+// interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span
 }
 
-// addProfiles stores new profiles until their time is settled. Each observation repeats the newest profile, so profiles
-// that are already stored are skipped.
+// addProfiles stores profiles until their time is settled. It skips stored profiles, because each observation repeats
+// the newest profile.
 func (b *book) addProfiles(profiles []Profile) {
 	if !b.open() {
 		return
@@ -40,7 +41,7 @@ func (b *book) addProfiles(profiles []Profile) {
 }
 
 // countProfiles adds each profile to the owner that was alone on the GPU or instance for the whole time of the profile.
-// If no owner was alone, it drops the profile, because the work of each owner is unknown.
+// It drops a profile if no owner was alone, because the work of each owner is unknown.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
 		b.useAlone(&parts[i])

@@ -6,17 +6,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accept checks a reading. The increase ΔE since the last mark must be between 0 and 1.5 × maximum power × Δt. Δt is
-// the time since the last mark plus the time that the reading at the last mark took (at most the length of a gap),
-// because the counter may have been read at the start of this time.
+// accept checks a reading of the counter. The increase since the last mark must be between 0 and 1.5 × maximum power ×
+// Δt. Δt is the time since the last mark plus the maximum delay of the reading at this mark (see Mark.took).
 //
-// A counter that does not change was not refreshed, because a board that is on draws power. The next increase is
-// charged for the whole time since the counter last changed, and its limit is the energy that the board can draw in
-// this time. A counter that fell behind may exceed this limit (see lag).
+// A board that is on draws power, so a counter that does not change was not refreshed. The next increase is charged for
+// the whole time since the counter last changed. Its limit is the energy that the board can draw in this time. A
+// delayed counter may exceed this limit (see lag).
 //
-// An implausible reading is held back. If the next reading is plausible after the last mark, the held reading was a
-// glitch. If the next reading is plausible after the held reading, the counter was reset, and the unknown energy
-// between the mark and the held reading is not added.
+// accept holds back an implausible reading until the next reading. If the next reading is plausible after the last
+// mark, the held reading was a glitch. If the next reading is plausible after the held reading, the counter was reset.
+// The unknown energy between the mark and the held reading is then not added.
 func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -81,23 +80,23 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter. Therefore the difference between two readings
-// may also contain the energy of one refresh interval before the first reading.
+// counterStep is the interval at which the board refreshes its counter. The difference between two readings may contain
+// the energy of one such interval before the first reading.
 const counterStep = 100 * time.Millisecond
 
 // assumedMaxPower is used if the maximum power of a board is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether reading b can follow reading a. The counter may rise by the energy that the board can draw
-// between the readings, plus a tolerance. The tolerance is half of this energy, or the argument beyond if it is larger.
+// between the readings, plus a tolerance. The tolerance is half of this energy, or beyond if it is larger.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
 	return known && grown >= 0 && grown <= max(most*3/2, most+beyond)
 }
 
-// drawable returns the maximum energy that a board can draw between two readings. The energy includes the time by which
-// the first value may be older than its mark.
+// drawable returns the maximum energy that a board can draw between two readings. It includes the time by which the
+// first value may be older than its mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }
@@ -110,9 +109,10 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 }
 
 // uncounted returns an upper bound of the energy that is missing from a plausible rise: the maximum power times the
-// time since the counter changed, minus the rise. It returns 0 except in two cases. In the first case, the counter was
-// not read for some time, so it may have been reset and may have risen above its old value. In the second case, the
-// counter is an integral of power, which omits long times without a reading.
+// time since the counter changed, minus the rise. It returns 0 except in two cases.
+//
+// In the first case, the counter was not read for some time, so it may have been reset and may have passed its old
+// value. In the second case, the counter is an integral of power, which omits long times without a reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

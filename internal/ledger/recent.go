@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork contains the sampled busy time of each owner on a GPU, in seconds; older work counts less. It divides the
-// energy of work for which no sample names a process: some drivers name no process while nothing runs, so short work
-// often appears only in the utilisation. It is not saved, because the ledger collects it again within seconds.
+// recentWork contains the sampled busy time of each owner on a GPU, in seconds. Older work has less weight. The ledger
+// uses it to divide the energy of work for which no sample names a process: some drivers report short work only in the
+// utilisation. It is not saved, because the ledger collects it again within seconds.
 type recentWork map[gpu.Owner]float64
 
 // memory is the time after which the weight of work has fallen to 1/e.
@@ -35,7 +35,7 @@ func (r recentWork) add(p *part) {
 
 // unseen returns the weight of sampled work. It is 1 unless the activity is weighted. If the GPU is busy for a share u
 // of each interval, the driver reports no process in a share 1 − u of the intervals. Therefore each interval with a
-// reported process stands for (1 − u) / u intervals with the same work but without a reported process.
+// reported process represents (1 − u) / u more intervals with the same work but without a reported process.
 func (p *part) unseen(own time.Duration) float64 {
 	if !p.weighted {
 		return 1

@@ -22,8 +22,8 @@ type Record struct {
 	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// AccountRecord contains an account, with its times as numbers. The exporter writes hundreds of accounts every second,
-// and formatting the times as text would take a sixth of this second.
+// AccountRecord contains an account, with its times as numbers. The exporter writes hundreds of accounts every second.
+// Formatting the times as text would take a sixth of the second.
 type AccountRecord struct {
 	gpu.Account
 	Opened nanoseconds `json:"opened"`
@@ -52,7 +52,7 @@ func (n nanoseconds) time() time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// UnmarshalJSON also accepts times as text, as earlier versions wrote them.
+// UnmarshalJSON also accepts times as text, because earlier versions wrote text.
 func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*int64)(n))

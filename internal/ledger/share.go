@@ -7,21 +7,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A share contains one owner's processes in a part of an interval, their activity, and the energy that is charged to
-// the owner.
+// A share contains one owner's processes in a part of an interval, their activity, and the energy charged to the owner.
 type share struct {
 	owner gpu.Owner
-	// vanished is set if the processes ended before they were identified, and the GPU has holders. The holders are
-	// charged for this share.
+	// vanished is set if the processes ended before they were identified, and the GPU has holders. The holders then pay
+	// for this share.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // part of activity in which MPS servers worked for several owners
 	active    bool
 	processes []processShare
-	// energy is the energy that is charged to the owner, by method. idle is the idle energy in it.
+	// energy is charged to the owner. idle is the idle energy in it.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
-	// holding is the owner's weight if energy is divided by allocation. It is recorded to explain charges.
+	// holding is the owner's weight if energy is divided by allocation. The trail records it to explain charges.
 	holding uint64
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing describes a counter that has not changed, or could not be read, since the mark from. During this time,
-// intervals are closed with zero energy, so that the held time and the active time of the owners are counted. When the
-// counter rises again, the increase is charged for the whole time since the last change.
+// A standing describes a counter that has not changed, or could not be read, since the mark from. During this time, the
+// ledger closes intervals with zero energy, so it still counts the held time and the active time of the owners. When
+// the counter rises again, the increase is charged for the whole time since the last change.
 type standing struct {
 	from Mark
 	// seen summarises the observations since from. It is empty if long is set.
@@ -54,7 +54,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.last.Former = b.last.Former.add(energy)
 }
 
-// stood returns the state of the standing counter, with the observations up to m.
+// stood returns the standing of the counter, including the observations up to m.
 func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	gap := b.restored || m.At.Sub(b.last.At) > gapAfter
 	s := standing{from: *b.last, long: gap}
@@ -100,7 +100,7 @@ func (w *window) clone() window {
 	return c
 }
 
-// parts divides an interval and its late energy into parts. waits is set if any of these parts must not be settled yet.
+// waits is set if any of the parts must not be settled yet. late contains the parts of the late energy.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)
 	if iv.late != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // throttle returns the times for which the GPU was throttled since the last observation with throttle counters. If a
-// counter fell, it assumes that the counter restarted at 0.
+// counter fell, throttle returns 0 for it.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times
@@ -27,9 +27,9 @@ func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	}
 }
 
-// throttledPart returns the throttled time and the throttled energy for each cause. The throttled energy is the part of
-// e that was used in the throttled time if the power was constant, rounded down. For late energy the throttled time is
-// 0, because other intervals count it.
+// throttledPart returns the throttled time and the throttled energy for each cause. The throttled energy is a part of
+// e, in proportion to the throttled time, rounded down. For late energy the throttled time is 0, because other
+// intervals count it.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {

@@ -17,9 +17,9 @@ type Explain struct {
 	Bytes int
 }
 
-// A trail keeps the recent intervals of one GPU as encoded bytes. They need a quarter of the memory that structs would
-// need, and the garbage collector does not scan them. A trail only appends to the newest segment and only drops whole
-// segments, so a copy of the slice of segments is an immutable view. A nil trail keeps nothing.
+// A trail keeps the recent intervals of one GPU as encoded bytes. Encoded intervals need a quarter of the memory of
+// structs, and the garbage collector does not scan them. A trail only appends to the newest segment and only drops
+// whole segments. Therefore a copy of the slice of segments is an immutable view. A nil trail keeps nothing.
 type trail struct {
 	Explain
 	segments []segment // oldest first
@@ -77,12 +77,12 @@ func (t *trail) size() int {
 	return sum
 }
 
-// segmentBytes is the memory in bytes of two segment values without the encoded intervals: one value in the trail, and
-// one in the published view.
+// segmentBytes is the memory in bytes of two segment values, one in the trail and one in the published view. It does
+// not include the encoded intervals.
 const segmentBytes = 64
 
-// view returns the intervals of the period, oldest first. The result contains no later intervals. It is nil if the
-// trail keeps no intervals.
+// view returns the intervals of the period, oldest first. The result does not include intervals that are added later.
+// It is nil if the trail keeps no intervals.
 func (t *trail) view() iter.Seq[gpu.Interval] {
 	if t == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// An encoder writes the intervals of a segment. Numbers are varints, times are differences to the previous interval,
-// and each account name is written only once.
+// An encoder writes the intervals of a segment. Numbers are varints, and times are differences to the previous
+// interval. Each account name is written only once.
 type encoder struct {
 	header
 	data  []byte
 	names map[gpu.AccountKey]uint64
 }
 
-// header is the part of the state that must be equal in an encoder and its decoder.
+// header is the state that must be equal in an encoder and its decoder.
 type header struct {
 	end    time.Duration // end of the previous interval on the boot clock
 	offset int64         // wall clock minus boot clock, in nanoseconds
@@ -25,7 +25,7 @@ type header struct {
 }
 
 // nameBytes is the memory of a name in the encoder, including the overhead of the map. It does not include the text of
-// the name, because the encoder shares the text with the owner's account.
+// the name, because the owner's account contains the same text.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }
@@ -37,7 +37,7 @@ func (e *encoder) uint(v uint64)   { e.data = binary.AppendUvarint(e.data, v) }
 func (e *encoder) int(v int64)     { e.data = binary.AppendVarint(e.data, v) }
 func (e *encoder) string(s string) { e.uint(uint64(len(s))); e.data = append(e.data, s...) }
 
-// float writes the bytes of a number in reverse order: round numbers end with zero bits, so they become short varints.
+// float writes the bytes of a number in reverse order. Round numbers end with zero bits, so they become short varints.
 func (e *encoder) float(v float64) { e.uint(bits.ReverseBytes64(math.Float64bits(v))) }
 
 func (e *encoder) flags(flags ...bool) {
@@ -84,7 +84,7 @@ func (e *encoder) instant(i gpu.Instant) {
 	e.end, e.offset = i.Boot, offset
 }
 
-// amounts writes a list of energies, most of which are zero.
+// amounts first writes a bit mask, because most energies in the list are zero.
 func (e *encoder) amounts(list []gpu.Millijoules) {
 	var set uint64
 	for i, amount := range list {

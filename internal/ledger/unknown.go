@@ -8,16 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown contains settled time in which the allocations were unknown. Once they are known again, an owner with an
-// allocation is credited with this time if it also held the device before, or if it had a process on the GPU.
+// Unknown contains settled time in which the allocations were unknown. Once the allocations are known again, an owner
+// with an allocation is credited with this time. The owner must also have held the device before, or must have had a
+// process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
-	// Free is the time of the GPU that is not credited to a holder.
+	// Free is the GPU time that is not credited to a holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
 // Uncredited contains the time for which an owner may have held its device. Credited is the part of Time that is
-// already in the owner's held time, but not yet in the owner's GPU time.
+// already in the owner's held time, but not yet in its GPU time.
 type Uncredited struct {
 	gpu.AccountKey
 	Time     time.Duration `json:"time"`
@@ -67,8 +68,8 @@ func (u *Unknown) heldBy(group gpu.Owner) (most time.Duration) {
 	return most
 }
 
-// presume records known allocations. While the list of allocations is incomplete, it adds the last known allocations,
-// which are live if their group is alive. If the live groups are unknown too, the added allocations are not live until
+// presume records known allocations. While the list of allocations is incomplete, it adds the last known allocations.
+// An added allocation is live if its group is alive. If the live groups are unknown too, it is not live until
 // [book.learnAlive] is called.
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
@@ -85,8 +86,8 @@ func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
-// After a restart, learnAlive applies the first list of live groups to the earlier observations, which have no such
-// list. A holder that is alive now was also alive then.
+// After a restart, learnAlive applies the first list of live groups to earlier observations that have no such list. A
+// holder that is alive now was also alive then.
 func (b *book) learnAlive(alive map[string]bool) {
 	if alive == nil {
 		return
@@ -115,8 +116,8 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// If neither the allocations nor the live groups are known, countUsers treats groups with a process on the GPU as
-// alive. Otherwise the active time of a holder could exceed its held time.
+// countUsers treats groups with a process on the GPU as alive if neither the allocations nor the live groups are known.
+// Otherwise the active time of a holder could exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -136,8 +137,8 @@ func (iv *interval) countUsers() {
 	iv.to.Holders = iv.holders
 }
 
-// holdersBefore returns the allocations for an interval that ended before the allocations became known. Between these
-// two times, some owners may have ended and others may have started.
+// holdersBefore returns the allocations for an interval that ended before the allocations became known. Some owners may
+// have ended or started since then.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -150,8 +151,13 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval to the held time of each live holder, and also earlier time that was not credited yet. It
-// also credits an owner that held the device at the start of the interval and worked, even if the owner has ended.
+// holdTime adds the interval to the held time of each live holder. It also adds earlier time that was not credited yet.
+// It also credits an owner that held the device at the start of the interval and worked, even if the owner has ended.
+//
+// For two other kinds of owners, holdTime only records the time in unknown, because they may be credited later. Owners
+// of the first kind have a process on the GPU, but their allocation may be newer than the list of allocations. Owners
+// of the second kind are the last known holders while the allocations are unknown. After a gap, such a holder must also
+// have held the device before the gap.
 //
 // For two other kinds of owners, holdTime records the time in unknown, because they may be credited later. The first
 // kind has a process on the GPU, but its allocation may be newer than the list of allocations. The second kind are the
@@ -203,8 +209,8 @@ func (b *book) holdTime(iv *interval, parts []part) {
 }
 
 // creditHolders divides the GPU time in which the allocations were unknown among the holders. A holder gets at most the
-// time for which its group may have held the GPU. The uncredited time of an owner that neither holds the GPU nor has a
-// process on it is dropped.
+// time for which its group may have held the GPU. creditHolders drops the uncredited time of an owner that neither
+// holds the GPU nor has a process on it.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
@@ -217,8 +223,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, present skips the shares for which
-// counts returns false.
+// present returns the accounts of the owners with a process. It skips shares for which counts returns false. counts may
+// be nil.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

@@ -15,8 +15,8 @@ type shortLived struct {
 	began map[gpu.ProcessID]time.Duration
 }
 
-// shortLivedMemory is the number of intervals after which a group's work counts only about a third. It is large because
-// only a few of the group's processes may be identified.
+// shortLivedMemory is the number of intervals after which the weight of a group's work has fallen to about a third. It
+// is large because only a few of the group's processes may be identified.
 const shortLivedMemory = 64
 
 func (s *shortLived) learn(parts []part) {
@@ -62,7 +62,7 @@ func (p *part) candidates() weighting {
 }
 
 // chargeVanished divides the energy of vanished processes among the holders, in proportion to the recent work of each
-// holder's short-lived processes. If there is no such work, it divides the energy by replicas.
+// holder's short-lived processes. Without such work, it divides the energy by replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

@@ -45,8 +45,8 @@ func (p *part) byActivity() weighting {
 	return w
 }
 
-// byHolding weights the holders by replicas, with or without a process. Without holders, it weights all owners with a
-// process equally.
+// byHolding weights the holders by replicas, whether or not they have a process. Without holders, it weights all owners
+// with a process equally.
 func (p *part) byHolding() weighting {
 	w := make(weighting, 0, max(len(p.holders), len(p.shares)))
 	for _, h := range p.holders {
@@ -67,7 +67,7 @@ func (p *part) byHolding() weighting {
 	return w
 }
 
-// byService weights the clients of the MPS server by replicas. If they hold no replicas, it weights them equally.
+// byService weights the clients of an MPS server by replicas. If they hold no replicas, it weights them equally.
 func (p *part) byService() (w weighting) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.shares[i].served == 0 })
@@ -87,12 +87,12 @@ func (p *part) byService() (w weighting) {
 }
 
 // divisible is the weight of one replica. It is divisible by every number from 1 to 12, so up to twelve owners can get
-// exactly equal parts.
+// equal parts.
 const divisible = 27720
 
 // users returns the indices of the shares whose owners hold the allocation. Containers that share a claim in a pod hold
-// the GPU together. If the container with the allocation has no process, the other containers of its group are the
-// users.
+// the GPU together. Therefore, if the container with the allocation has no process, the other containers of its group
+// are the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

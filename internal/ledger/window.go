@@ -29,18 +29,18 @@ type window struct {
 	// weighted is set if the activity was weighted in an observation; see [Observation.ActivityWeighted].
 	weighted bool
 	// busy is set if the GPU was active. measured is set if every observation contained the utilisation of the GPU.
-	// utilization is the sum of the utilisation values, and looks is the number of observations.
+	// utilization is the sum of these values, and looks is the number of observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
 	throttled      gpu.ThrottledTimes
-	// quietPower is the last power of the GPU in quiet times, according to the driver's samples, or 0 if there was no
-	// quiet time.
+	// quietPower is the newest power in quiet times, according to the driver's samples. It is 0 if there was no quiet
+	// time.
 	quietPower gpu.Watts
-	// quietSampled is set if an observation had power samples.
+	// quietSampled is set if an observation contained power samples.
 	quietSampled bool
-	// holders contains the allocations at the last observation. They are complete if holdersKnown is set. Otherwise
-	// alive contains the UIDs of the live pods, or nil if they are also unknown.
+	// holders contains the allocations at the last observation. The list is complete if holdersKnown is set. Otherwise
+	// alive contains the UIDs of the live pods, or nil if the UIDs are also unknown.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
@@ -49,8 +49,8 @@ type window struct {
 // A usage describes the work of one process in a window.
 type usage struct {
 	*gpu.Process
-	// active is set if the process worked. activity is its busy time, and served is the part in which it was an MPS
-	// server that worked for several owners.
+	// active is set if the process worked. activity is its busy time. served is the part of activity in which it worked
+	// as an MPS server for several owners.
 	activity, served time.Duration
 	active           bool
 }
@@ -121,7 +121,7 @@ func (w *window) find(id gpu.ProcessID) (int, bool) {
 }
 
 // sampledUntil returns the time (boot clock) up to which the activity is known after an observation. If the activity is
-// unknown, this is the time of the observation, because no later samples for it can arrive.
+// unknown, this is the time of the observation, because no later samples can arrive.
 func sampledUntil(o Observation) time.Duration {
 	if !o.ActivityKnown {
 		return o.At.Boot
@@ -154,7 +154,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns a usage without activity for each listed process that the window contains. ids must be sorted.
+// usagesOf returns a usage without activity for each listed process in the window. ids must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

@@ -5,18 +5,19 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // summed is the counter name of an integral of power. Each exporter process starts its integral at 0.
 const summed = string(gpu.EnergyPower)
 
-// Former is a counter that the board no longer provides. Until it returns, the energy is an integral of power.
+// Former is a counter that the board no longer provides. Until the counter returns, the energy is an integral of power.
 type Former struct {
 	Counter string `json:"counter"`
-	// Energy is the last value of the counter, read at At. Counted is the energy that was counted since At.
+	// Energy is the value of the counter at its last reading, and At is the time of this reading. Counted is the energy
+	// that the ledger has counted since At.
 	Energy  gpu.Millijoules `json:"energy"`
 	At      gpu.Instant     `json:"at"`
 	Counted gpu.Millijoules `json:"counted"`
 }
 
 // growth returns the energy between two marks, and whether it is known. The values of two different counters cannot be
-// subtracted, so growth then uses the integral of power, which the exporter computes even while the board provides a
-// counter. When the board's counter returns, it also contains the energy of the time in which it was missing.
+// subtracted, so growth then uses the integral of power. The exporter also integrates power while the board provides a
+// counter. If a former counter has returned, its value also contains the energy of the time in which it was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -35,7 +36,7 @@ func sameCounter(a, b *Mark) bool {
 }
 
 // withdrawn returns the counter that is missing at the new mark m, or nil if none is missing. At the first mark after
-// the counter has returned, withdrawn still returns it. The next mark can confirm the return.
+// the counter has returned, withdrawn still returns it, because only the next mark can confirm the return.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -49,7 +50,7 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	return nil
 }
 
-// add returns a copy, because several marks share the original.
+// add returns a copy, because several marks share f.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil
@@ -66,8 +67,8 @@ func (b *book) returned(m *Mark) bool {
 }
 
 // missed returns an interval with the energy that a returned counter counted but the ledger did not, or nil if there is
-// no such energy. This energy exists if the exporter was stopped for some time, because a stopped exporter cannot
-// integrate power. The users of the GPU at that time are unknown.
+// no such energy. A stopped exporter cannot integrate power, so it misses this energy. The users of the GPU at that
+// time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}
