@@ -26,7 +26,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// The gap is settled only when the owner of the pod's process is known, but the account must open at zero before that.
+// The account must open at zero before the gap is settled. The gap is settled only after the owner of the process is
+// known.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -46,7 +47,7 @@ func TestBirthAfterGap(t *testing.T) {
 	}
 }
 
-// An open account must stay open when a gap is settled that is longer than the retention time.
+// An account that opens at the end of a gap must stay open, even if the gap is longer than the retention time.
 func TestBirthAfterLongGap(t *testing.T) {
 	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
 	l := newLedger()
@@ -73,8 +74,8 @@ func TestBirthAfterLongGap(t *testing.T) {
 	}
 }
 
-// The account of an ended process closes when another process gets the same PID, because both accounts would have the
-// same series.
+// If another process gets the PID of an ended process, the account of the ended process must close, because both
+// accounts would have the same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -91,7 +92,7 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// At the limit of process accounts, a process that reuses a PID must replace the earlier process's account.
+// At the limit of process accounts, the account of a process that reuses a PID must replace the earlier account.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)
@@ -104,8 +105,8 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// An outdated list contains a process whose PID already belongs to another process. The ledger must not open the
-// account of the earlier process again, because the values of the series would decrease.
+// The ledger must not open the account of an earlier process with the same PID again, because the values of the series
+// would decrease. Here an outdated list still contains the earlier process.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -156,8 +157,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// A job inside a pod gets its own account with the job's part of the pod's energy. The account must survive a restart,
-// and must end with the job.
+// A job inside a pod gets its own account for its part of the pod's energy. The account must survive a restart, and
+// must end with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -180,8 +181,8 @@ func TestJobInPod(t *testing.T) {
 	}
 }
 
-// The accounts of a job in two containers of a pod must end together, so that the job's sum never decreases while one
-// of these containers runs.
+// A job with processes in two containers of a pod has an account in each container. Both accounts must end together,
+// because the sum over the job must not decrease while it runs.
 func TestJobInContainers(t *testing.T) {
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
 	side := train

@@ -21,17 +21,16 @@ type board struct {
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded is set if the counter has restarted since the last mark. restarted is set if the exporter has restarted
-	// since the last mark.
+	// reloaded and restarted are set if the counter or the exporter has restarted since the last mark.
 	reloaded, restarted bool
 
-	// between contains the observations since the last mark. All their readings were wrong.
+	// between contains the observations since the last mark. None of them contained a correct reading.
 	last    mark
 	between []view
 	spans   []span // spans that are not settled yet, oldest first
 	list    []gpu.ProcessID
 	listed  time.Duration                   // time at which the driver reported the list
-	left    map[gpu.ProcessID]time.Duration // first mark at which the process was absent, although it was present at the mark before
+	left    map[gpu.ProcessID]time.Duration // first mark at which each process was absent again
 
 	// settled is the mark up to which the book is settled. energy is the energy of the book.
 	settled mark
@@ -47,13 +46,13 @@ type board struct {
 }
 
 type view struct {
-	list    []gpu.ProcessID // processes with a context, if the list is at most ten seconds old
+	list    []gpu.ProcessID // processes with a context, or nil if the list is more than ten seconds old
 	active  []gpu.ProcessID
 	signal  bool // set if the activity of processes or instances was known
 	blind   bool // set if no list of processes is valid
 	busy    bool // set if the utilisation was measured
 	holders []gpu.Owner
-	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
+	live    []gpu.Owner // holders of the whole GPU with a live pod and a known UID
 }
 
 // A mark is a correct reading of the counter. An observation without a reading makes a mark with the value of the
@@ -81,7 +80,7 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// The bits of x select the containers, and the bits of y select the details of the allocations.
+// The bits of x select the containers. The bits of y select the details of the allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -96,7 +95,7 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide turns o into an observation of a board in MIG mode, for which the driver reports only the utilisation of
+// divide turns o into an observation of a board in MIG mode. In this mode, the driver reports only the utilisation of
 // instances.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
@@ -115,7 +114,7 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// right is set if the reading in the observation is correct. An observation with a correct reading ends a span.
+// right is set if the reading in the observation is correct. A correct reading ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {
@@ -210,7 +209,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns the time since a container of a pod last used or held the GPU. Only containers with an account count.
+// absence returns the time since any container of the pod last used or held the GPU. It ignores containers without an
+// account.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {
@@ -224,8 +224,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // A gap contains no observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known, no other known pod held the GPU at the end of the span, and no other
-// known pod worked in the span.
+// sole reports whether the allocations were known and no other known pod held the GPU at the end of the span or worked
+// in it.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false
@@ -257,7 +257,6 @@ func (s *span) signal() bool {
 	return s.throughout(func(v view) bool { return v.signal })
 }
 
-// throughout is always false for a gap.
 func (s *span) throughout(holds func(view) bool) bool {
 	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
 }

@@ -44,7 +44,7 @@ type burstNode struct {
 	loads   []*burstLoad
 	now     time.Duration
 	sampled time.Duration
-	counted []gpu.Span // time for which the ledger can count busy time
+	counted []gpu.Span // times for which the ledger can count busy time
 }
 
 // tick makes one observation, about a second after the previous one.
@@ -65,7 +65,7 @@ func (n *burstNode) tick() {
 	n.l.Settle(o.At, unresolved)
 }
 
-// kill replaces the ledger by a ledger that continues the saved state after some time without observations.
+// kill stops observing for some time. Then a new ledger continues the saved state.
 func (n *burstNode) kill(t *testing.T) {
 	n.end()
 	n.l = restarted(t, n.l)
@@ -83,8 +83,8 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// The busy time of each pod must equal the time of its bursts, even if the exporter is killed. At the start and at the
-// end of each run of the exporter, a difference of maxLag is permitted, because the newest samples are not reported
+// The busy time of each pod must equal the length of its bursts, even if the exporter is killed. A difference of maxLag
+// is permitted at the start and at the end of each run of the exporter, because the newest samples are not reported
 // yet.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -139,7 +139,7 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// A pod that works for 10 ms each second must be active for most of the time, but busy for 1 % of the time.
+// A pod that works for 10 ms each second must be active for most of the time, but busy for only 1 % of it.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	light, heavy := &burstLoad{Process: process(21, train)}, randomLoad(r, process(31, serve), 0.9, 2*time.Hour)

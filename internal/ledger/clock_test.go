@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// Energy and times depend only on the boot clock, so setting the wall clock must not change them. A suspended machine,
-// or a late observation, must cause a gap.
+// Setting the wall clock must not change energy and times, because they depend only on the boot clock. A suspended
+// machine or a late observation must cause a gap.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -70,7 +70,7 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// Setting the wall clock must not change held seconds, active seconds and the opening times of accounts.
+// Setting the wall clock must not change held seconds, active seconds or the opening times of accounts.
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
@@ -83,7 +83,6 @@ func TestClockStepSeconds(t *testing.T) {
 	}
 }
 
-// The minimum length of a gap depends on the tick.
 func TestSlowTick(t *testing.T) {
 	both := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	for seconds, want := range map[float64]amounts{
@@ -97,8 +96,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// An interval that samples do not cover must wait for up to ten seconds. Then it must be divided by the activity that
-// was reported in the meantime.
+// An interval must wait for samples for up to ten seconds. Then it must be divided by the activity that was reported in
+// this time.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -41,8 +41,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains compares two consecutive books. The intervals that were settled in the meantime must explain every
-// difference between the books, including the energy of accounts that retired.
+// explains checks that the intervals between two consecutive books explain every difference between the books,
+// including the energy of retired accounts.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -65,7 +65,7 @@ func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval])
 	maps.Copy(keys, boolKeys(got.accounts))
 	for key := range keys {
 		before, after := account(was, key), find(now, key)
-		if after == nil { // the account was charged and retired in the same settlement
+		if after == nil { // the account was charged and retired in one settlement
 			retired -= before.Energy.Sum() + got.accounts[key].Sum()
 			delete(got.accounts, key)
 			delete(got.idle, key)
@@ -100,8 +100,8 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	return &gpu.Account{}
 }
 
-// The parts of an interval must add up to the energy of the interval. The charges must also add up to this energy. The
-// idle energy must be the idle power times the idle time.
+// The parts and the charges of an interval must each add up to the energy of the interval. The idle energy must be the
+// idle power times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()
@@ -166,8 +166,8 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// The values were computed by hand. The GPU draws 300 W. Two owners hold 2 replicas and 1 replica, and the first owner
-// is active for 0.4 s.
+// The expected values were computed by hand. The GPU draws 300 W. Two owners hold 2 replicas and 1 replica. The first
+// owner is active for 0.4 s.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -202,7 +202,7 @@ func TestIntervalsOff(t *testing.T) {
 	}
 }
 
-// If the intervals of the period exceed the memory limit, the ledger keeps only the newest of them.
+// If the intervals exceed the memory limit, the ledger keeps only the newest intervals.
 func TestIntervalLimits(t *testing.T) {
 	for _, tt := range []struct {
 		e           ledger.Explain
@@ -249,8 +249,7 @@ func TestIntervalsImmutable(t *testing.T) {
 	}
 }
 
-// For a GPU with a thousand owners, the intervals must need about as much memory as the limit, according to the Go
-// runtime.
+// With a thousand owners on a GPU, the memory of its intervals must be close to the limit, according to the Go runtime.
 func TestIntervalMemory(t *testing.T) {
 	var crowd []*gpu.Process
 	var held []gpu.Allocation

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A container is charged for the energy of a gap only if its pod was alone on the GPU and the processes and allocations
-// did not change. The time of the gap counts only for containers that held the GPU at both ends.
+// A container is charged for the energy of a gap only if its pod was alone on the GPU and if the processes and
+// allocations did not change. The time of the gap counts only for containers that held the GPU at both ends.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -82,8 +82,8 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// The first allocations after a restart must apply to the end of the gap, although the kubelet reports them after the
-// first observation.
+// After a restart, the kubelet reports allocations only after the first observation. The first list must still apply to
+// the end of the gap.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -98,8 +98,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	}
 }
 
-// The ledger uses only the two ends of a gap, so its memory must not grow while the counter cannot be read or readings
-// are rejected.
+// In a gap the ledger uses only the observations at both ends. Therefore its memory must not grow while the counter
+// cannot be read or readings are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// GPU time is the elapsed time, weighted by the pod's share of the GPU. The test compares the GPU time after three
+// GPU time is the elapsed time multiplied by the pod's share of the GPU. The test compares the GPU time after three
 // seconds.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A pod whose claim only gives admin access to another pod's GPU must pay nothing while the other pod uses the GPU.
-// Pods that share a claim must count as holders of the same GPU.
+// A claim with admin access to another pod's GPU must cost nothing while the other pod uses the GPU. Pods that share a
+// claim must count as holders of one GPU.
 func TestAdminAccess(t *testing.T) {
 	claims := func(first, second string, w gpu.Owner) []gpu.Allocation {
 		owned, other := holds(train, 1), holds(w, 1)

@@ -19,13 +19,14 @@ type meter struct {
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// The meter copies limit, quiet, stored, configured and sampled into each observation.
+	// Each observation of the meter contains limit, quiet, stored, configured and sampled.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// The meter reports utilization while samples name a process, and unnamed while no sample names a process.
+	// The meter reports the value of utilization if a sample names a process. Otherwise it reports the value of
+	// unnamed.
 	utilization, unnamed float64
-	// weighted is set if the driver reports only the processes that work at the moment of the reading. The activity is
-	// then unknown while no process works.
+	// weighted is set if the driver reports only the processes that work at the moment of the reading. Without such a
+	// process, the activity is then unknown.
 	weighted bool
 }
 
@@ -51,7 +52,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	return ask(m.t, m.l, o)
 }
 
-// In the added seconds contexts are open, but no process works.
+// In each added second, processes have contexts but do not work.
 func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
 	m.t.Helper()
 	var b *gpu.Book
@@ -73,8 +74,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// The idle power is known after three measurements. A measurement needs two quiet intervals in a row. There may be work
-// between the measurements.
+// The idle power is known after three measurements. Each measurement needs two consecutive quiet intervals. There may
+// be work between the measurements.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -85,8 +86,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// The idle power must follow a change of the hardware within an hour. Work without samples, or a few minutes of low
-// power, must not change it.
+// The idle power must follow a change of the hardware within an hour. Work without samples must not change it, and
+// neither must a few minutes of low power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -107,8 +108,8 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// If power samples show each quiet time, the ledger must not learn from quiet intervals. An interval counts as quiet if
-// the process samples show no work, but they may miss short work.
+// If the driver provides power samples, the ledger must not learn from quiet intervals. In a quiet interval the process
+// samples show no work, but they can miss short work.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -117,7 +118,7 @@ func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m.want(m.rest(116, 10), 110, 0, "after gaps")
 }
 
-// An interval with work in 1 % of its time is not idle.
+// An interval with work in 1 % of its time must not count as idle.
 func TestSlightWork(t *testing.T) {
 	m := newMeter(t)
 	var b *gpu.Book
@@ -160,7 +161,7 @@ func TestIdlePowerSurvives(t *testing.T) {
 	m.want(m.rest(150, 3600), 150, 0, "after an hour at another power")
 }
 
-// The idle energy is charged to the holders, and the busy energy is charged to the active processes.
+// The holders must pay for the idle energy, and the active processes must pay for the busy energy.
 func TestTwoParts(t *testing.T) {
 	tests := []struct {
 		name     string

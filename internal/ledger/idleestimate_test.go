@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestEstimates checks which estimate is used for a GPU that is never idle. All energy that is divided with an estimate
-// must count as estimated.
+// TestEstimates checks which estimate is used for a GPU that is never idle. All energy that an estimate divides must
+// count as estimated.
 func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
@@ -64,8 +64,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// The ledger must not measure the power with contexts in an interval in which contexts are opened or closed, and in the
-// next interval.
+// The ledger must not measure the power with contexts in an interval in which contexts open or close. It must also skip
+// the next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -78,14 +78,15 @@ func TestContextsChange(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after the third second with contexts, three times")
 }
 
-// One holder works for a share of each second, another holder is idle, and the power limit is 700 W. The power of work
-// that follows from the estimate must be above 0 W and at most the limit. The error of the estimate charges some energy
-// to the wrong holder, but this energy must be small on average over all idle powers and kinds of work.
+// One holder works for a share of each second, and another holder is idle. The power limit is 700 W. The estimate
+// implies a power of the work, which must be above 0 W and at most the limit. An estimate that is too high or too low
+// charges some energy to the wrong holder. On average over all idle powers and kinds of work, this energy must be
+// small.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
 	for _, idle := range []float64{60, 70, 90, 110, 130} {
-		for _, work := range []float64{20, 60, 100, 150, 200, 300, 400, 500} { // power of work, in addition to the idle power
+		for _, work := range []float64{20, 60, 100, 150, 200, 300, 400, 500} { // power of the work, in addition to the idle power
 			for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7} {
 				got, power := estimateBesideWork(t, idle, work, share, limit), idle+share*work
 				if least := (power - share*limit) / (1 - share); got < least-0.5 || got > power+0.5 {
@@ -117,7 +118,7 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// With little work, the estimate must be close to the true idle power, even if the work draws much power.
+// With little work, the estimate must be close to the true idle power, even if the power of the work is high.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -128,7 +129,8 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// The minutes with the least work are chosen by utilisation, because the samples of processes can miss work.
+// The ledger must choose the minutes with the least work by utilisation, because the samples of processes can miss
+// work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true
@@ -160,7 +162,7 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// An instance with one of seven slices draws a third of the difference between the power limit and the idle power. The
+// One of seven slices is busy and draws a third of the difference between the power limit and the idle power. The
 // estimate must not exceed the true idle power of 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
@@ -181,9 +183,9 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// The GPU has an idle power of 70 W and two instances. One of the instances is never idle. Without the activity of the
+// The GPU has an idle power of 70 W and two instances, one of which is never idle. Without the activity of the
 // instances, the estimate would be an eighth of the limit (87.5 W) or the lowest power. If one instance always works,
-// every power below the power of the GPU is a possible idle power.
+// every power below the measured power is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {
@@ -210,8 +212,8 @@ func TestInstancesNeverIdle(t *testing.T) {
 	}
 }
 
-// The final estimate must be at least the power without contexts, which is measured on the GPU itself or is the median
-// of GPUs of the same kind.
+// The final estimate must be at least the power without contexts. This power is measured on the GPU itself, or it is
+// the median of GPUs of the same kind.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -229,7 +231,7 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// Energy counts as estimated if another idle power would change its charges.
+// Energy must count as estimated if another idle power would change who pays for it.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

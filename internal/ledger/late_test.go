@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board runs near full power, and its counter is late by a random time of up to eight seconds. Late energy must not
-// be lost, and must not count as a reset.
+// A board runs near full power. Its counter is late by a random time of up to eight seconds. The ledger must not lose
+// late energy or count it as a reset.
 func TestLateCounter(t *testing.T) {
 	const power = 690_000 // power in mW, for a board with a limit of 700 W
 	p := process(21, in(train))
@@ -23,7 +23,7 @@ func TestLateCounter(t *testing.T) {
 			case s < 10 || s > 290:
 				behind = 0
 			case r.IntN(10) == 0:
-				behind = 8 * r.Float64() // a new delay; the counter rises slowly until this second
+				behind = 8 * r.Float64() // a new delay: the counter rises slowly until this second
 			}
 			shown = max(shown, float64(s)-behind, min(shown+0.1, float64(s)))
 			l.Observe(count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(shown*power)))
@@ -43,9 +43,9 @@ func TestLateCounter(t *testing.T) {
 	}
 }
 
-// If the owners changed in the meantime, late energy is charged like the energy of a gap. The GPU uses 690 J per
-// second. For five seconds, the counter increases by only 69 J per second, and then it catches up. In the last second,
-// the board can have drawn 770 J (700 W over the second and one step of the counter).
+// The owners change while the counter is late, so the late energy must be charged like the energy of a gap. The GPU
+// uses 690 J per second. For five seconds, the counter increases by only 69 J per second. Then it catches up. In the
+// last second, the board can have drawn 770 J (700 W over the second and one step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -70,10 +70,10 @@ type lossy struct {
 	now     int
 	drawn   float64 // true energy in J since the start
 	counter float64 // value of the true counter in J
-	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
-	// disturbed is the time in seconds from the last change of the counter before a reset to the first reading after
-	// the reset, summed over all resets. A time of more than two seconds without a reading also counts, because the
-	// counter may have restarted in this time.
+	shown   float64 // value that the driver reports in J; it differs from counter while the reported value does not change
+	// disturbed is the total time in seconds for which the ledger cannot exclude a reset. For each reset, it begins at
+	// the last change of the counter before the reset and ends at the first reading after the reset. A time of more
+	// than two seconds without a reading also counts if the counter may have restarted in this time.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }
@@ -91,7 +91,6 @@ func (b *lossy) pass(seconds int) {
 
 func (b *lossy) reset() { b.counter, b.wasReset = 0, true }
 
-// observe returns an exact reading of the counter.
 func (b *lossy) observe() ledger.Observation {
 	if b.wasReset || b.sinceRead > 2 && b.counter <= 700*(float64(b.sinceRead)+0.1) {
 		b.disturbed += b.sinceChange
@@ -107,7 +106,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	}
 	blind := 1 + b.r.IntN(40)
 	switch b.r.IntN(7) {
-	case 0: // the driver is reloaded, and nothing is read for a while before and after the reload
+	case 0: // the driver is reloaded; nothing is read for a while before and after the reload
 		b.pass(b.r.IntN(blind))
 		b.reset()
 		b.pass(b.r.IntN(blind))
@@ -117,7 +116,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	case 2: // the exporter is down
 		b.pass(blind)
 		restarted = true
-	case 3: // the counter does not change, and may be reset in this time
+	case 3: // the counter does not change and may be reset
 		for range blind {
 			b.pass(1)
 			b.sinceRead = 0
@@ -138,7 +137,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	return restarted
 }
 
-// The upper bound of uncounted energy must be 0 without a reset. With resets, it must be at most the maximum power
+// Without a reset, the upper bound of uncounted energy must be 0. With resets, it must be at most the maximum power
 // times the disturbed time, plus one step of the counter for each event.
 func TestUncounted(t *testing.T) {
 	for seed := range uint64(300) {

@@ -41,7 +41,7 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
 		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
-		MaxPower: 700, Utilization: new(0.5), // no power limit, so an unknown idle power is 0
+		MaxPower: 700, Utilization: new(0.5), // without a power limit, an unknown idle power is 0
 		Processes: processes, ProcessesKnown: true,
 		ActivityKnown: true, Sampled: gpu.Span{From: at(seconds - 1).Boot, To: at(seconds).Boot},
 		Allocations: allocations, AllocationsKnown: true,
@@ -81,7 +81,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks each rule in the comment on chargePart for a whole GPU, and combinations of the rules.
+// TestOwners checks the rules in the comment on chargePart for a whole GPU, alone and in combination.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -232,7 +232,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// Exclusive energy of a container is divided among its processes, but the processes' parts are not exclusive.
+// Exclusive energy of a container is divided among its processes. The energy of each process is not exclusive.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -249,7 +249,7 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-// An interval waits at most ten seconds for the owner of a process.
+// An interval must wait at most ten seconds for the owner of a process.
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
@@ -275,7 +275,7 @@ func TestLateName(t *testing.T) {
 	}
 }
 
-// While the kubelet does not respond, a pod without a process pays nothing for its allocation, and no account ends.
+// While the kubelet does not respond, a pod without a process must pay nothing for its allocation. No account may end.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -300,8 +300,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// While the driver reports no processes, the last list is used for ten seconds. Energy must be exclusive only if the
-// interval has a process list at both ends.
+// While the driver reports no processes, the ledger uses the last list for ten seconds. Energy must be exclusive only
+// if the driver reported a list at both ends of the interval.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -325,7 +325,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// The last process list is used even if its observation contained no reading of the counter.
+// The ledger must use the last process list even if its observation contained no reading of the counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
@@ -339,7 +339,7 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// The GPU stops counting as unused when the last process list is older than ten seconds.
+// After ten seconds without a process list, the energy must no longer count as idle.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -354,7 +354,7 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// An interval that waits for an owner must keep the allocations that the kubelet reported at the time of the interval.
+// An interval that waits for an owner must keep the allocations that the kubelet reported at the end of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -369,8 +369,8 @@ func TestAllocationsOfItsTime(t *testing.T) {
 	}
 }
 
-// If the kubelet's allocations do not arrive within ten seconds, the only owner on a GPU must be charged by allocation,
-// because another pod might hold the GPU.
+// If the kubelet does not respond within ten seconds, the only owner on a GPU must be charged by allocation, because
+// another pod might hold the GPU.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -384,7 +384,7 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// All unmapped processes, and all processes whose owner stays unknown, count as one owner.
+// All processes without a known owner count as one owner, whether they are unmapped or still pending.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -396,8 +396,8 @@ func TestNobodyTwice(t *testing.T) {
 	}
 }
 
-// The remaining millijoules go to the largest remainders. If two remainders are equal, the smaller account key gets the
-// millijoule, regardless of the order of the holders.
+// The remaining millijoules go to the parts with the largest remainders. If two remainders are equal, the smaller
+// account key gets the millijoule. The order of the holders must not matter.
 func TestRemainders(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine applies random events to simulated boards, and passes only observations of the boards to the ledger. After
-// every event, it checks the invariants.
+// A machine applies random events to simulated boards. The ledger gets only observations of the boards. After every
+// event, the machine checks the invariants.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -23,7 +23,7 @@ type machine struct {
 	now    time.Duration
 	boards []*board
 	starts uint64                      // number of processes started so far
-	named  map[gpu.ProcessID]gpu.Owner // final owners by process, including owners that become known late
+	named  map[gpu.ProcessID]gpu.Owner // final owners by process, including owners that the ledger learns later
 	known  bool                        // set if the kubelet responds
 }
 
@@ -40,7 +40,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// containers is short, so that many events affect the same container.
+// The list is short, so that many events affect one container.
 var containers = []gpu.Owner{
 	train, serve,
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},
@@ -63,7 +63,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 0, 1, 2, 3: // time passes, with or without activity
 		m.pass(time.Duration(y%3+1)*500*time.Millisecond, 100+gpu.Watts(x)*2)
 		m.tick(b, sight, y)
-	case 4: // a process starts; its owner may become known later, and its PID may belong to an earlier process
+	case 4: // a process starts; its owner may become known later, and an earlier process may have had its PID
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
 		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
@@ -99,7 +99,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 		m.show(b, m.look(b, sight), true)
 	case 12: // the exporter restarts from its saved state
 		m.restart(sight)
-	case 13: // the counter cannot be read for some ticks, or is not refreshed
+	case 13: // the counter cannot be read or is not refreshed for some ticks
 		if y%2 == 1 {
 			m.hold(b, sight, int(x%8), y)
 			return
@@ -116,7 +116,7 @@ func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
 		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
-		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the board is throttled for all, for half or for none of the time
+		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // throttled for all, for half or for none of the time
 		b.throttled[gpu.ThrottlePowerBrake] += d * time.Duration(int(w)%2)
 	}
 }
@@ -141,7 +141,7 @@ func (m *machine) current(b *board) []*gpu.Process {
 	return out
 }
 
-// A value is missing from an observation if its two bits in sight are zero.
+// A value is missing from an observation if both of its bits in sight are zero.
 const (
 	seesUtilization byte = 0b00_00_00_11
 	seesProcesses   byte = 0b00_00_11_00
@@ -179,8 +179,8 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// The samples begin at the end of the previous samples, or later if the driver's ring overflowed. They end up to 240 ms
-// before the observation.
+// The samples begin at the end of the previous samples, or later if the driver's ring buffer overflowed. They end up to
+// 240 ms before the observation.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	from := b.sampled
 	if sight%3 > 0 {
@@ -216,7 +216,8 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// After the observation o, the ledger must ignore a different observation with the same time.
+// show passes o to the ledger, and then a different observation with the same time. The ledger must ignore the second
+// observation.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o
@@ -238,7 +239,7 @@ func (m *machine) glitch(b *board, sight, x byte) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
 }
 
-// hold keeps a board's counter unchanged for some ticks, and then sets it to the true value.
+// hold keeps a board's counter unchanged for some ticks. Then it sets the counter to the true value.
 func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.pass(time.Second, 200)
 	m.tick(b, sight|seesEnergy, y)
@@ -254,8 +255,9 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// The ledger accepts a restarted counter after two readings. The energy before the first of these readings is unknown.
-// reload does nothing if the ledger could not distinguish the new values from the old ones.
+// reload restarts the counter. The ledger accepts the new values after two readings. It cannot know the energy before
+// the first of these readings. reload does nothing if the ledger could not distinguish the new values from the old
+// ones.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -267,8 +269,8 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// The state contains no intervals that are not settled. If the driver was reloaded in such an interval, the new ledger
-// sees the counter decrease again.
+// The saved state contains only settled intervals. If the driver was reloaded in another interval, the new ledger sees
+// the counter decrease again.
 func (m *machine) restart(sight byte) {
 	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {

@@ -21,7 +21,7 @@ func onInstance(o ledger.Observation, instance string) ledger.Observation {
 	for _, p := range o.Processes {
 		o.Places[p.ID] = instance
 	}
-	o.ActivityKnown, o.Utilization = false, nil // the driver reports this for a GPU in MIG mode
+	o.ActivityKnown, o.Utilization = false, nil // as the driver reports it for a GPU in MIG mode
 	return o
 }
 
@@ -91,8 +91,8 @@ var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// The numbers are from the worked example in docs/energy.md, in which the weight of an instance is its busy time times
-// its number of slices.
+// The numbers come from the worked example in docs/energy.md. The weight of an instance is its busy time times its
+// number of slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -180,7 +180,7 @@ func TestAbsurdSlices(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
 		o.Partitions, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
-		const busy = 1<<31 + 1 // the sum of busy time times slices over both instances just exceeds 64 bits
+		const busy = 1<<31 + 1 // the sum over both instances of busy time times slices just exceeds 64 bits
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
 		return o
 	}
@@ -192,7 +192,7 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// If all instances of a GPU without free slices are always active, no energy is idle.
+// If all instances of a GPU without free slices are always active, no energy must be idle.
 func TestFullyBusy(t *testing.T) {
 	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -208,8 +208,8 @@ func TestFullyBusy(t *testing.T) {
 	}
 }
 
-// The activity of instances is used only if the layout did not change in the interval. Otherwise, the energy is divided
-// by the slices of the layout at the end of the interval.
+// The activity of instances counts only if the layout did not change in the interval. Otherwise, the energy must be
+// divided by the slices of the layout at the end of the interval.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
@@ -224,7 +224,7 @@ func TestMIGRelayout(t *testing.T) {
 	}
 }
 
-// After any change of the layout, all instances count as new.
+// Any change of the layout must reset the activity of all instances.
 func TestMIGRelayouts(t *testing.T) {
 	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
 		return &gpu.Partitioning{Slices: slices, Instances: instances}
@@ -258,7 +258,7 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// Slices without an instance are free, even if there are as many of them as used slices.
+// Slices without an instance must count as free, even if half of all slices are free.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -271,7 +271,7 @@ func TestHalfDivided(t *testing.T) {
 	}
 }
 
-// The activity of instances counts even if the reading in the same observation is rejected.
+// The activity of instances must count even if the ledger rejects the reading in the same observation.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -291,15 +291,15 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// If the activity of processes is unknown, the energy of an active instance is charged by the rules for a whole GPU.
-// Without processes, it is charged to the holder.
+// If the activity of processes is unknown, the energy of an active instance is divided by the rules for a whole GPU.
+// Without processes, the holder pays for it.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
 		name        string
 		processes   []*gpu.Process
 		allocations []gpu.Allocation
-		want        gpu.ByMethod // energy that is charged to the first container
+		want        gpu.ByMethod // energy of the first container
 	}{
 		{"two owners", []*gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
 		{"two owners, one holder", []*gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
@@ -330,8 +330,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// A process on an instance that is missing from the layout, for example because the instance was just destroyed, must
-// be charged for the free slices.
+// A process may run on an instance that is missing from the layout, for example because the instance was just
+// destroyed. The process must pay for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
@@ -342,8 +342,8 @@ func TestNoSuchInstance(t *testing.T) {
 	}
 }
 
-// If the layout changed in an interval, its energy is divided by the layout at its end. If the activity is unknown, the
-// energy is divided among the instances by slices.
+// If the layout changed in an interval, the energy must be divided by the layout at the end of the interval. If the
+// activity is unknown, the energy must be divided among the instances by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
@@ -380,8 +380,8 @@ func TestReconfigured(t *testing.T) {
 	})
 }
 
-// The numbers are from the table in docs/energy.md. The GPU has seven slices, an instance with three slices, an
-// instance with two slices, and a learned idle power of 70 W.
+// The numbers come from the table in docs/energy.md. The GPU has seven slices and two instances, with three and two
+// slices. Its learned idle power is 70 W.
 func TestMIGInTwoParts(t *testing.T) {
 	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}

@@ -27,11 +27,11 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history describes the true use of one GPU, and the times in which the kubelet and the exporter are down.
+// A history describes the true use of one GPU, and the times in which the kubelet or the exporter is down.
 type history struct {
 	seconds      int
 	pods         []leaseholder
-	silent, down [2]int // ranges of seconds without the kubelet and without the exporter; the end is excluded
+	silent, down [2]int // ranges of seconds without the kubelet and without the exporter, excluding the last second
 	refresh      int    // the counter changes in every refresh-th second
 	unpolled     int    // seconds after a restart in which the exporter has no list of live pods
 }
@@ -39,7 +39,7 @@ type history struct {
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
 
 // The kubelet does not respond for a second to an hour. In half of the histories the exporter restarts. Pods begin and
-// end at any time while the exporter runs.
+// end only while the exporter runs.
 func randomHistory(r *rand.Rand) history {
 	outage := []int{1, 2, 9, 10, 11, 30, 31, 180, 600, 3600}[r.IntN(10)]
 	h := history{seconds: outage + 120, silent: [2]int{40, 40 + outage}, refresh: []int{1, 1, 2, 5, 20}[r.IntN(5)]}
@@ -50,8 +50,8 @@ func randomHistory(r *rand.Rand) history {
 	}
 	moment := func() int {
 		for {
-			// Events in the last ten seconds before the exporter stops would not be recorded if the kubelet does not
-			// respond, so no pod begins or ends then.
+			// No pod begins or ends in the last ten seconds before the exporter stops. If the kubelet does not respond,
+			// these seconds are not settled yet, so the ledger would not record the event.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -65,7 +65,7 @@ func randomHistory(r *rand.Rand) history {
 			p.till = moment()
 		case 1:
 			p.from = moment()
-			// A pod that the kubelet never listed is visible only through its process.
+			// a process makes a pod visible that the kubelet never listed
 			p.context = p.context || within(p.from, h.silent)
 		}
 		h.pods = append(h.pods, p)
@@ -129,8 +129,8 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// No energy may become exclusive after the ledger has stopped waiting for the allocations, and no listed pod may be
-// active for longer than it holds the GPU.
+// play checks two rules. No energy may become exclusive after the ledger has stopped waiting for the allocations. No
+// listed pod may be active for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -208,7 +208,7 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// During an outage of the kubelet, the charges must be the same as without the outage, but no charge may be exclusive.
+// An outage of the kubelet must not change the charges. Only the method changes: no charge may be exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// The keys are names like "main exclusive", or reasons for unattributed energy.
+// The keys are names such as "main exclusive", or reasons for unattributed energy.
 func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	got := make(map[string]gpu.Millijoules)
 	for _, a := range b.Accounts {
@@ -59,7 +59,7 @@ func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observatio
 	return o
 }
 
-// If a process ended before its owner was read, the pods that hold the GPU pay for it.
+// The holders must pay for a process that ended before its owner was read.
 func TestVanishedProcess(t *testing.T) {
 	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -92,7 +92,7 @@ func TestVanishedProcess(t *testing.T) {
 	})
 }
 
-// If only the pod of a process is known, the container of the pod that holds the GPU pays for it.
+// If only the pod of a process is known, the container that holds the GPU must pay for the process.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
 	pod.Part, beside.Part = "", "sidecar"
@@ -108,7 +108,7 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// A pod pays for the GPU if one of its containers holds the GPU and another container uses it.
+// If one container of a pod holds the GPU and another container uses it, the pod must pay.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -119,8 +119,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// The work of an MPS server is divided among its clients by their replicas. This work does not count as active time of
-// a client.
+// The work of an MPS server is divided among its clients by their replicas. It must not count as active time of a
+// client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

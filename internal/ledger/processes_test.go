@@ -69,8 +69,8 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// In the interval in which a process ends, it must be charged for at most the time in which it ran. A later process of
-// the same container with the same PID must replace its retained account.
+// In the interval in which a PID is reused, both processes pay. The account of the later process must then replace the
+// account of the earlier process.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -94,7 +94,7 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// The GPU is missing for a while. Its counter continues or restarts.
+// A GPU disappears for a while. Its counter then continues or restarts.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -122,8 +122,7 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// A GPU that replaces another GPU in the same slot must have its own book. The book of the replaced GPU must not
-// change.
+// A GPU that replaces another GPU in a slot must have its own book. The book of the replaced GPU must not change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -143,7 +142,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// When a process reuses a PID, only the process account with this PID closes.
+// If a process reuses a PID, only the process account with this PID must close.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	later := new(*p)
@@ -156,7 +155,7 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 	}
 }
 
-// Processes that start in the same tick of the kernel's clock, such as the workers of one launcher, get separate
+// Processes that start in one tick of the kernel's clock, such as the workers of one launcher, must get separate
 // accounts.
 func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))

@@ -17,12 +17,12 @@ func profiled(o ledger.Observation, instance string, from, to float64) ledger.Ob
 	return o
 }
 
-// work returns the sum of the profiles that profiled adds in the given number of seconds.
+// work returns the sum of the profiles from profiled over the given number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
 
-// Only an owner that was alone on the GPU for the whole time between the samples gets the profile.
+// A profile must count only for an owner that was alone on the GPU for the whole time between the samples.
 func TestProfiled(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -32,7 +32,7 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// In the observations of later, a profile covers the seconds 1.5 to 5.5, and is then repeated.
+	// later adds a profile of the seconds 1.5 to 5.5, and then repeats it.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
 			all = append(all, of(float64(s)))
@@ -82,8 +82,8 @@ func impossible(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// Each MIG instance has its own profile. No owner gets the profile of an instance with two owners. When MIG mode ends,
-// the owner of the whole GPU must get the profile of the GPU.
+// Each MIG instance has its own profile. If an instance has two owners, no owner must get its profile. When MIG mode
+// ends, the owner of the whole GPU must get the profile of the GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	l := newLedger()
@@ -92,15 +92,15 @@ func TestProfiledInstances(t *testing.T) {
 		o := onInstance(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), "")
 		o.Places = map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		if s >= 5 {
-			o.Places[p.ID] = "2" // the process is now the second owner of the instance
+			o.Places[p.ID] = "2" // second owner of the instance
 		}
 		if s > 0 {
 			o = profiled(profiled(o, "1", s-1, s), "2", s-1, s)
 		}
 		b = ask(t, l, o)
 	}
-	// Until 4 s each owner is alone on its own instance. Then instance 2 has two owners, because the process of the
-	// first owner has moved. The first owner still holds instance 1, which is idle.
+	// Until 4 s each owner is alone on its instance. Then the process of the first owner moves to instance 2, so
+	// instance 2 has two owners. The first owner still holds instance 1, which is idle.
 	got := []gpu.Profiled{
 		account(b, gpu.AccountKey{GPUInstance: "1", Owner: train}).Profiled, account(b, gpu.AccountKey{GPUInstance: "2", Owner: serve}).Profiled,
 	}
@@ -116,9 +116,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// If the new exporter process profiles GPUs, it must continue the profiled work. If it does not, it must drop the
-// profiled work, because an owner whose profiled work no longer grows would seem to do no work. State files of earlier
-// versions contain no profiled work.
+// A new exporter process must continue the profiled work only if it profiles GPUs. Otherwise it must drop the profiled
+// work: a value that no longer grows would suggest that the owner does no work. State files of earlier versions contain
+// no profiled work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -153,7 +153,7 @@ type profiling struct {
 	last    map[string]time.Duration // time of the last sample of each instance
 	newest  []ledger.Profile
 	waiting []ledger.Profile // profiles that are not settled yet
-	// other contains, for each pod, the end of the last settled span in which it was possibly not alone.
+	// other contains, by pod, the end of the last settled span in which the pod may not have been alone.
 	other map[gpu.Owner]time.Duration
 }
 
@@ -181,8 +181,8 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// Profiled work must never decrease. The owners of a board together must not get more work than the board's profile
-// contains. A pod may get the work of a whole board only if it was alone on the board.
+// Profiled work must never decrease. The owners of a board must not get more work than the board's profile contains. A
+// pod may get the work of a whole board only if it was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)
@@ -206,8 +206,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the settled profiles. most is the sum of the removed profiles by instance. alone is the total time of
-// the profiles in which a pod was alone on the board, by pod.
+// settle removes the settled profiles. most is the sum of the removed profiles by instance. alone is, by pod, the total
+// time of the profiles in which the pod was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

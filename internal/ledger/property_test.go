@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// FuzzBooks checks that the books balance, match their boards, never decrease, and follow the documented rules
-// (rules_test.go).
+// FuzzBooks checks that the books balance, match their boards, never decrease, and follow the rules in rules_test.go.
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {

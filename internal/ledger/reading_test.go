@@ -50,12 +50,12 @@ func TestPlausibility(t *testing.T) {
 }
 
 // A slow call may return the value that the counter had at the start of the call. The next reading then also contains
-// the energy that the board used during the call. This rise must be plausible.
+// the energy of the call, so a larger rise must be plausible.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
 		slow.Took, slow.Energy = took, new(gpu.Millijoules(0))
-		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // values of the counter at 700 W
+		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // counter at 700 W
 		b := ask(t, newLedger(), slow, next, after)
 		if took == 0 && b.Resets != 1 || took > 0 && (b.Energy != want || b.Resets+b.Rejected != 0) {
 			t.Errorf("call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
@@ -63,8 +63,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// A counter does not change for some time, and then catches up. The ledger must accept the reading after a time of any
-// length. It must charge the energy to the owner that used the GPU in this time.
+// A counter does not change for some time, and then catches up. However long this takes, the ledger must accept the
+// next reading. It must charge the energy to the owner that used the GPU in this time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -85,7 +85,7 @@ func TestHeldCounter(t *testing.T) {
 	}
 }
 
-// The counter is refreshed every 20 or 60 s, and in some cases the exporter restarts. No energy must be lost.
+// The counter is refreshed every 20 or 60 s. In some cases the exporter restarts. No energy must be lost.
 func TestRareRefresh(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for _, every := range []int{20, 60} {
@@ -106,8 +106,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// After a time without changes, a reset is detected if the counter decreases, or if it increases by more energy than
-// the board can have drawn since the last change.
+// After a counter has not changed for some time, the ledger must detect a reset in two cases: the counter decreases, or
+// it increases by more energy than the board can have drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation
@@ -121,8 +121,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// One owner works for the first 10 s, and another owner works for the last 30 s. The energy must be divided by the work
-// in the whole time.
+// The counter does not change for 40 s. One owner works for the first 10 s, and another owner works for the last 30 s.
+// The energy must be divided by the work in the whole time.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -146,8 +146,8 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// When a counter that has not changed increases, the owners that worked since the last change must be charged, not the
-// owners at the end. The energy must not count as idle, even if the last owner is idle.
+// When a counter rises that did not change for some time, the owners that worked in this time must pay, not the owners
+// at the end. The energy must not count as idle, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -170,7 +170,7 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	}
 }
 
-// After a restart of the exporter while the counter does not change, the next rise must not count as a reset.
+// The exporter restarts while the counter does not change. The next rise must not count as a reset.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -190,8 +190,8 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// The values of two different counters must never be compared, even after a restart. A counter without a name counts as
-// the same counter.
+// The ledger must never compare the values of two different counters, even after a restart. A counter without a name
+// matches every counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -230,7 +230,7 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// An implausible reading must be detected even if the machine was suspended for a day during the call.
+// The ledger must detect an implausible reading even if the machine was suspended for a day during the call.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
 	slow.Took, slow.Energy = 24*time.Hour, new(gpu.Millijoules(0))
@@ -329,7 +329,7 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// A share of 0 or 1 means all energy. Fractions of a millijoule are added to the next interval.
+// A share of 0 or 1 means all energy. The ledger adds fractions of a millijoule to the next interval.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

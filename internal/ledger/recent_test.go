@@ -77,8 +77,8 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 	}
 }
 
-// While the idle power is an estimate, the energy of work without a sample counts as estimated. The settled interval
-// must contain the source of the busy share.
+// While the idle power is an estimate, the energy of work without a sample must count as estimated. The settled
+// interval must contain the source of the busy share.
 func TestUnnamedWorkIsEstimated(t *testing.T) {
 	m := newMeter(t)
 	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})
@@ -99,17 +99,16 @@ func TestUnnamedWorkIsEstimated(t *testing.T) {
 	}
 }
 
-// An AMD GPU was busy for 20 % of a second, but no process used it at the moment of the reading. Earlier, the pod train
-// was seen in a second in which the GPU was busy for 20 % of the time. The pod serve was seen in a second in which the
-// GPU was busy for 80 % of the time. For each second in which train was seen, there are four seconds of its work in
-// which it was not seen; for serve there is a quarter of a second. So train did four fifths of the work that was not
-// seen.
+// An AMD GPU was busy for 20 % of a second, but no process used it at the moment of the reading. In earlier seconds,
+// the readings found train once while the GPU was busy for 20 % of the time, and serve once while the GPU was busy for
+// 80 % of the time. For each second with train, there are four seconds in which train worked but the reading missed it.
+// For each second with serve, there is only a quarter of a second. So train did four fifths of the missed work.
 func TestWorkAtNoMoment(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		seen         bool
 		processes    []*gpu.Process
-		train, serve float64 // joules of the busy part
+		train, serve float64 // busy energy in joules
 	}{
 		{"both were seen", true, both, 80, 20},
 		{"one has ended", true, both[1:], 0, 100},
@@ -128,7 +127,7 @@ func TestWorkAtNoMoment(t *testing.T) {
 			after := m.draw(180, tt.processes).Accounts
 			for i, want := range []float64{tt.train, tt.serve} {
 				got := (after[i].Energy.Sum() - before[i].Energy.Sum()).Joules()
-				if want += 40; math.Abs(got-want) > 1 { // both pods hold the GPU, and pay for 80 J of idle energy
+				if want += 40; math.Abs(got-want) > 1 { // both pods hold the GPU, so each pays half of the 80 J of idle energy
 					t.Errorf("%s is charged %.1f J, want %.0f J", after[i].Name, got, want)
 				}
 			}

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// One pod is idle, and the other pod works in each second. Each holds one replica for the whole time.
+// One pod is idle, and the other pod works in each second. Each pod holds one replica for the whole time.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
 
-// The exporter restarts while the kubelet does not respond. After the restart, it has no list of live pods for some
-// time. A working pod must never be active for longer than it holds the GPU. If the list arrives within ten seconds,
-// before the ledger settles the first readings, an idle pod must also have held the GPU in all settled time.
+// The exporter restarts while the kubelet does not respond. It then has no list of live pods for some time. A working
+// pod must never be active for longer than it holds the GPU. If the list arrives within ten seconds, the first readings
+// are not settled yet. An idle pod must then have held the GPU in all settled time.
 func TestRestartInOutage(t *testing.T) {
 	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
 		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestRestartInOutage(t *testing.T) {
 	}
 }
 
-// A list of live pods that arrives some seconds after the first readings must not change the book, even if the counter
-// does not change in these seconds.
+// A list of live pods that arrives some seconds after the first readings must not change the book. This must also be
+// true if the counter does not change in these seconds.
 func TestListAfterReadings(t *testing.T) {
 	for _, refresh := range []int{1, 2, 3, 5} {
 		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
@@ -70,8 +70,8 @@ func TestListAfterReadings(t *testing.T) {
 	}
 }
 
-// At a second restart, some readings that are older than the first list of live pods are not settled yet. The restart
-// must not interrupt the held time.
+// At a second restart, readings from before the first list of live pods are not settled yet. The restart must not
+// interrupt the held time.
 func TestTwoRestartsInOutage(t *testing.T) {
 	for end := 108; end < 125; end++ { // last second before the second restart
 		h := history{seconds: 200, silent: [2]int{40, 400}, down: [2]int{100, 107}, unpolled: 3, pods: twoHolders(200)}
@@ -96,9 +96,9 @@ func TestTwoRestartsInOutage(t *testing.T) {
 	}
 }
 
-// If the first list of live pods after a restart does not contain a pod, the pod has not held the GPU since the
-// restart. If the list contains it, the pod must be charged for the energy of the gap, even if the counter did not
-// change around the restart.
+// If the first list of live pods after a restart does not contain a pod, the pod must not hold the GPU after the
+// restart. If the list contains the pod, the pod must pay for the gap, even if the counter did not change around the
+// restart.
 func TestLivePodsAfterRestart(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		for _, frozen := range []bool{false, true} {
@@ -134,9 +134,9 @@ func TestLivePodsAfterRestart(t *testing.T) {
 	}
 }
 
-// A job begins and ends while the kubelet does not respond. The file that names the job is read five seconds after the
-// job's first process was observed. From then on, the job must hold the GPU in each settled second, even if an idle pod
-// also holds the GPU, and even after a restart.
+// A job begins and ends while the kubelet does not respond. The exporter reads the job's name five seconds after it
+// observed the first process. From then on, the job must hold the GPU in each settled second. An idle pod that also
+// holds the GPU, or a restart, must not change this.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {
@@ -191,8 +191,8 @@ func TestUnitsInOutage(t *testing.T) {
 	}
 }
 
-// A job that began while the exporter was down must not be credited with the time before the exporter started again,
-// even if the other holders are unknown.
+// A job that began while the exporter was down must get no time from before the exporter's start, even if the other
+// holders are unknown.
 func TestUnitSinceGap(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	h := history{silent: [2]int{15, 100}, pods: []leaseholder{{owner: train, replicas: 1, till: 121}}}
@@ -219,9 +219,8 @@ func TestUnitSinceGap(t *testing.T) {
 	}
 }
 
-// A pod begins after the kubelet's last list and works for ten seconds. Then the driver reports no processes and no
-// samples for some seconds. When the kubelet lists the pod, the ledger must credit it with the whole time since it
-// began.
+// A pod begins after the kubelet's last list and works for ten seconds. Then the driver reports neither processes nor
+// samples for some seconds. When the kubelet lists the pod, the pod must get the whole time since it began.
 func TestUnlistedSinceList(t *testing.T) {
 	for dark := range 15 {
 		l := newLedger()
@@ -250,7 +249,7 @@ func TestUnlistedSinceList(t *testing.T) {
 }
 
 // A job begins alone on the GPU while the kubelet does not respond. Its times must begin with its first process, even
-// if the job's file is read later. They must not include the earlier seconds, which still wait for the kubelet.
+// if the exporter reads the job's name later. They must not include earlier seconds that still wait for the kubelet.
 func TestUnitAloneInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, tt := range []struct {

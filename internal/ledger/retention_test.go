@@ -47,7 +47,7 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// The containers of a pod retire together, as soon as all of them have been absent for the retention time.
+// The containers of a pod must retire together, when all of them have been absent for the retention time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -69,8 +69,8 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// The sum of a pod's energy must not decrease while the pod's containers start and end. It restarts when all containers
-// have been absent for the retention time.
+// The sum of a pod's energy must not decrease while the pod's containers start and end. It restarts only when all
+// containers have been absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -121,8 +121,8 @@ func TestPodSum(t *testing.T) {
 	}
 }
 
-// Short-lived pods must leave only a few accounts. If the counter cannot be read, their accounts retire. If the
-// readings are invalid, the book cannot be settled, so no account retires and new pods get no accounts.
+// Short-lived pods must leave only a few accounts. If the counter cannot be read, their accounts must retire. If the
+// readings are invalid, the ledger cannot settle the book. Then no account retires, so new pods must get no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -141,7 +141,7 @@ func TestStandstill(t *testing.T) {
 				l.Observe(o)
 				l.Settle(o.At, unresolved)
 			}
-			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one pod in ten seconds, kept for five minutes
+			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one new pod every ten seconds, kept for five minutes
 				t.Errorf("%d accounts, want at most 32", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
@@ -152,8 +152,8 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// While the kubelet does not respond, an account without an allocation must end with its processes, and the account of
-// a pod that held a GPU must not end.
+// While the kubelet does not respond, an account without an allocation must end with its processes. The account of a
+// pod that held a GPU must not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {
@@ -177,7 +177,7 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// An account must stay open while the kubelet lists an allocation of its owner, although the pod is no longer live.
+// An account must stay open while the kubelet lists an allocation of its owner, even if the pod is no longer live.
 func TestStillListed(t *testing.T) {
 	dead := holds(train, 1)
 	dead.Live = false
@@ -191,8 +191,8 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// Tidy must drop the process accounts of a lost GPU, so that more process accounts can be opened for other GPUs. If the
-// GPU returns, its book must continue. The book of a replaced GPU must be dropped.
+// Tidy must drop the process accounts of a lost GPU, because they count towards the limit for all GPUs. If the GPU
+// returns, its book must continue. Tidy must drop the book of a replaced GPU.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

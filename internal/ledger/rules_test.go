@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The state must be valid after every event.
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
@@ -48,8 +47,7 @@ func (m *machine) check() {
 	}
 }
 
-// The energy in the book must equal the energy that the board had counted at one of its readings in the last ten
-// seconds.
+// The energy in the book must equal the value of the board's counter at one of the readings in the last ten seconds.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
@@ -63,8 +61,8 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 }
 
 // The throttled time of the book and of each account must be at most the throttled time of the board. The throttled
-// energy of an account must not exceed the energy of the account. The sum of the throttled energy over all accounts
-// must not exceed the throttled energy of the book. No value may decrease.
+// energy of an account must not exceed its energy. The accounts together must not have more throttled energy than the
+// book. No value may decrease.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -84,8 +82,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp returns the number of the account's process accounts. The energy must include the idle energy and the energy
-// of the processes. There must be at most one series for each PID.
+// addsUp returns the number of the account's process accounts. The energy of the account must include its idle energy
+// and the energy of its processes. No two process accounts may have the same PID.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -124,7 +122,7 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// While one of a pod's accounts exists, the sum over these accounts must neither decrease nor restart. The accounts
+// While one of a pod's accounts exists, the sum over the pod's accounts must neither decrease nor restart. The accounts
 // must end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
@@ -153,8 +151,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// The account of a process may end only if the process was absent for the retention time, or if another process has the
-// same PID.
+// The account of a process may end only after the retention time, or if another process gets the PID.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
@@ -174,11 +171,11 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 }
 
 // Energy may be exclusive only if no other owner held the GPU or worked. It may be shared only if the activity was
-// known, and idle only if the activity or the utilisation was known. No time may count twice. If the allocations were
-// unknown, the time may be credited later.
+// known. It may be idle only if the activity or the utilisation was known. No time may count twice. If the allocations
+// were unknown, the time may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
-	var signal, known gpu.Millijoules // signal is the energy while the activity was known; known is the energy while the activity or the utilisation was known
+	var signal, known gpu.Millijoules // the energy while the activity was known, and the energy while the activity or the utilisation was known
 	var settled time.Duration
 	took := b.unknown
 	for _, s := range done {

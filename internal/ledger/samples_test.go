@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// The samples end 200 ms before the observation. back is the length of the time that they cover.
+// The samples cover a time of length back, and end 200 ms before the observation.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {
@@ -20,7 +20,7 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// The samples from the end of an interval arrive with the next observation. The interval must wait for them.
+// The samples from the end of an interval arrive with the next observation, so the interval must wait for them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -32,7 +32,7 @@ func TestLateSamples(t *testing.T) {
 	if b.Energy != 0 {
 		t.Errorf("settled before the samples are known: %+v", b)
 	}
-	// A fifth of the samples that arrive in the next second belongs to the first interval.
+	// A fifth of the samples from the next second belongs to the first interval.
 	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
@@ -41,7 +41,7 @@ func TestLateSamples(t *testing.T) {
 	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The other samples belong to the second interval. A fifth of the following samples also belongs to it.
+	// The other samples belong to the second interval, as does a fifth of the following samples.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10
@@ -91,8 +91,8 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// After a pause, the driver's accounting reports activity averaged over half a minute. It must be divided like activity
-// averaged over a second.
+// After a pause, the driver's accounting reports activity averaged over half a minute. The ledger must divide it in the
+// same way as activity averaged over a second.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -103,8 +103,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// An activity is averaged over more than one interval. If it covers nearly all of an interval, it must count as work in
-// this interval.
+// An activity is averaged over more than one interval. It must count as work in an interval if it covers nearly all of
+// the interval.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -118,7 +118,7 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// An interval is settled without late samples if the activity becomes unknown, or after ten seconds without an
+// An interval must be settled without late samples if the activity becomes unknown, or after ten seconds without an
 // observation.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -158,7 +158,7 @@ func TestUnsampled(t *testing.T) {
 		back time.Duration
 		want time.Duration
 	}{
-		{2, time.Second, 0}, // these are the first samples, so the time before them does not count
+		{2, time.Second, 0}, // the time before these first samples does not count
 		{3, time.Second, 0},
 		{8, time.Second, 4 * time.Second}, // the samples cover only the last of five seconds
 		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
@@ -177,8 +177,8 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// The work of an ended process is divided among the intervals in which the process ran. Each millisecond must count
-// once, even if the samples arrive very late.
+// The work of an ended process must be divided among the intervals in which the process ran. Each millisecond must
+// count once, even if the samples arrive very late.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -192,8 +192,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 	told := look(4, rest)
 	told.Sampled.From = at(0).Boot
-	// The samples cover the four seconds until p left. Each of the last two intervals gets a quarter of the work. The
-	// other work is added to the last of these intervals.
+	// The samples cover the four seconds before p left. Each of the last two intervals gets a quarter of the work. The
+	// last interval also gets the rest.
 	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
 	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
@@ -202,7 +202,7 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// If a process left between two observations, only a part of its work must be added to the previous interval.
+// If a process left between two observations, only a part of its work must count for the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -214,7 +214,7 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// The work of a process that returns to the GPU must count after its return.
+// If a process returns to the GPU, its work after the return must count for the time after the return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -238,8 +238,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// If the work of an interval appears only in late samples, no energy of the interval is idle, even if the utilisation
-// was 0 at its end.
+// If the work of an interval appears only in late samples, no energy of the interval must be idle. This must be true
+// even if the utilisation was 0 at the end of the interval.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -270,7 +270,7 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// Activity between two readings of the counter must count until an observation shows no activity.
+// Activity between two readings of the counter must count as active time until an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

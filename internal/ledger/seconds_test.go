@@ -113,7 +113,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// In each second the times of short-lived pods must be exact, although the counter is rarely refreshed or rarely read.
+// The times of short-lived pods must be exact in each second, even if the counter is rarely refreshed or rarely read.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

@@ -20,7 +20,7 @@ func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
 	before := ask(t, l, look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)))
-	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // this observation is not settled
+	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled before the restart
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
@@ -31,7 +31,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// The state has the first format version, which contains no idle power.
+// The state has the format of the first version, which contained no idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -111,7 +111,7 @@ func TestSomeRecords(t *testing.T) {
 		}
 	}
 	l.Settle(at(1), unresolved)
-	const all = 6 // book, account and process for each of two GPUs
+	const all = 6 // one book, one account and one process for each of two GPUs
 	for most := 1; most <= all; most++ {
 		got := 0
 		for range l.State().Records() {
@@ -126,7 +126,7 @@ func TestSomeRecords(t *testing.T) {
 }
 
 func TestStrayRecords(t *testing.T) {
-	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // Add changes the record, so each call returns a new one
+	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // Add changes the record, so each call returns a new record
 	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
@@ -164,8 +164,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// An observation without a settlement happens before the first interval of the GPU is settled. A settlement without an
-// observation happens while the GPU does not respond. Neither may change a published book.
+// A published book must not change in two cases. An observation without a settlement happens before the first interval
+// of the GPU is settled. A settlement without an observation happens while the GPU does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -188,7 +188,7 @@ func TestPublishedBetween(t *testing.T) {
 	}
 }
 
-// If the last reading of a book is missing from the state, no energy must be added.
+// If the state does not contain the last reading of a book, the ledger must not add energy.
 func TestNoBase(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))

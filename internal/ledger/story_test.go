@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// amounts contains the energy of a book by owner and method, for example "train exclusive", "serve 2 allocated" on MIG
-// instance 2, or "idle". It also contains the total energy and the numbers of resets and rejected readings. Zero values
-// are omitted.
+// amounts contains the energy of a book by owner and method. Examples of keys are "train exclusive", "serve 2
+// allocated" for MIG instance 2, and "idle". It also contains the total energy and the numbers of resets and rejected
+// readings. It omits zero values.
 type amounts map[string]gpu.Millijoules
 
 func amountsOf(b *gpu.Book) amounts {
@@ -45,7 +45,7 @@ type story struct {
 	want  amounts
 }
 
-// After every observation, the book must balance. A value may have decreased only because accounts retired.
+// After every observation, the book must balance. A value may decrease only if accounts retired.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {

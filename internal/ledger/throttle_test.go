@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// Two owners share a GPU in random proportions. In each second, the throttled energy of an owner is its energy times
-// the throttled fraction of the second.
+// Two owners share a GPU in random proportions. In each second, the throttled energy of an owner must be its energy
+// times the throttled fraction of the second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -71,7 +71,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// The throttled share of late energy must equal the throttled share of the time since the last change of the counter.
+// The throttled fraction of late energy must equal the throttled fraction of the time since the counter last changed.
 // No time may count twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
@@ -88,8 +88,8 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// For the time before the first value of a throttle counter, no throttled time or energy must be charged. No time may
-// count twice, for example if the counter restarts.
+// No throttled time or energy may be charged for the time before the first value of a throttle counter. No time may
+// count twice, for example after a restart of the counter.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // counter of the power brake at each second; a negative value means unknown

@@ -7,10 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The processes of one pod end between two ticks. Only one in ten of these processes is identified, but the pod must
-// pay for all of them. Another pod on the GPU starts a process every half minute, and must pay for none of the short
-// processes. The charges must differ by at most 1 % of the GPU's energy from the charges that result if all processes
-// are identified.
+// The processes of one pod end between two ticks. Only one in ten of them is identified, but the pod must pay for all
+// of them. Another pod on the GPU starts a process every half minute, and must pay for none of the short processes. In
+// a second run all processes are identified. The charges of the two runs must differ by at most 1 % of the GPU's
+// energy.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -25,8 +25,8 @@ func TestRarelySeenProcesses(t *testing.T) {
 	}
 }
 
-// One pod runs a short process in every second, and another pod runs processes that each last for half a minute. Nine
-// of ten short processes have the given owner.
+// One pod runs a short process in every second. Another pod runs processes that each last for half a minute. The given
+// owner owns nine of ten short processes.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}
@@ -37,7 +37,7 @@ func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 		o := look(float64(s), []*gpu.Process{lasting}, held...)
 		o.Activity = append(o.Activity, worked(lasting, 300), worked(short, 600))
 		switch s % 10 {
-		case 4: // this process is present at the tick
+		case 4: // present at the tick
 			o.Processes = append(o.Processes, process(uint32(5000+s), in(train)))
 		case 5:
 			o.Activity = append(o.Activity, worked(process(uint32(5000+s-1), in(train)), 50))

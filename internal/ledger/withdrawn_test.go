@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// withdrawal describes a board that has no counter in the seconds from..to. After three readings without a counter, the
-// exporter integrates power instead. After three readings with a counter, it uses the counter again. The exporter is
-// down in the seconds stops..starts.
+// A withdrawal describes a board that has no counter in the seconds from..to. After three readings without a counter,
+// the exporter integrates power. After three readings with a counter, it uses the counter again. The exporter is down
+// in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
 // power is the power of the board in the second before s, in mW.
@@ -61,9 +61,9 @@ func (w withdrawal) run(t *testing.T, seconds int) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// The counted energy of a board must equal its true energy while the counter is withdrawn and returns. The exporter
-// restarts in each phase. If an exporter starts while the counter is withdrawn, it integrates power from 0, which
-// counts as a reset. When the counter returns, the energy that the exporter did not count must be added.
+// The counted energy of a board must equal its true energy while the counter is withdrawn and after it returns. The
+// exporter restarts in each phase. If an exporter starts while the counter is withdrawn, it integrates power from 0,
+// and this counts as a reset. When the counter returns, the ledger must add the energy that the exporter did not count.
 func TestWithdrawnCounter(t *testing.T) {
 	const seconds = 90
 	tests := make(map[withdrawal]uint64) // number of resets
