@@ -20,13 +20,12 @@ type corrector interface {
 }
 
 type reader interface {
-	// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. Only hours that begin in [from,
-	// until) count.
+	// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. The hour begins in [from, until).
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
 type locator interface {
-	// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
+	// Elsewhere returns the GPUs that were scraped in an archived hour. It omits the GPUs of the given clusters.
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
@@ -37,9 +36,9 @@ type checker interface {
 
 // chained is a sink that links the digests of its hours in a hash chain.
 type chained interface {
-	// SignWith sets the key that signs the chain; nil means that the chain is not signed.
+	// SignWith sets the key that signs the chain. If the key is nil, the chain is not signed.
 	SignWith(s *chain.Signer)
-	// Head returns the last entry of a cluster's chain, or the zero entry if the cluster has no chain.
+	// Head returns the last entry of a cluster's chain. It returns the zero entry if the cluster has no chain.
 	Head(ctx context.Context, cluster string) (table.Entry, error)
 }
 
@@ -49,20 +48,21 @@ type lister interface {
 }
 
 type partitioned interface {
-	// PartitionsEnd returns the start of the first month without a partition, from the current month on. It returns
-	// zero if the program itself may create partitions.
+	// PartitionsEnd returns the start of the first month without a partition, beginning with the current month. It
+	// returns zero if the program may create partitions itself.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 
 type pruner interface {
-	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. Prune
-	// keeps the monthly sums of charges and the manifest, and calls done after each deletion. In a dry run, Prune only
-	// calls done.
+	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. It
+	// keeps the monthly sums of charges and the manifest. After each deletion, it calls done. In a dry run, it deletes
+	// nothing but still calls done.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
 type renamer interface {
-	// RenameCluster changes the name of a cluster in all rows, and returns the number of its hours. The error is a
-	// [table.OverlapError] if both clusters contain the same hour. After any other error the call can be repeated.
+	// RenameCluster changes the name of a cluster in all rows, and returns the number of its hours. If both clusters
+	// contain the same hour, the error is a [table.OverlapError]. After any other error, the caller can repeat the
+	// call.
 	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An accepted hour must keep its state and reason when it is read again, even if late samples have arrived. It must not
-// be replaced while any of its nodes is missing from the store.
+// If an accepted hour is read again, it must keep its state and reason, even if late samples have arrived. It must not
+// be replaced as long as one of its nodes has no samples in the store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -50,8 +50,8 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
-// After an operator accepts the removal of a cluster, its later hours must need no further command, and archiving must
-// stop two days later.
+// After an operator has accepted the removal of a cluster, later hours must need no command. The archive must stop
+// writing hours of the cluster two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -79,8 +79,8 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
-// In TestRemovedAtTheEnd the last nodes are removed at the end of an hour, and their Node objects are deleted a moment
-// later. The hour must be archived without a command.
+// The last nodes are removed at the end of an hour, and their Node objects are deleted a moment later. The hour must be
+// archived without a command.
 func TestRemovedAtTheEnd(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
 	for _, minute := range []int{185, 187, 191, 197} {

@@ -14,7 +14,7 @@ var check = fatal.If
 
 // The command run may receive events without credentials only on addresses that other machines cannot reach.
 func TestEventAddresses(t *testing.T) {
-	loopback := map[string]bool{ // true for loopback addresses; an empty address means the default
+	loopback := map[string]bool{ // true for loopback addresses; an empty text means the default address
 		"":                          false,
 		"10.1.2.3:9841":             false,
 		"127.0.0.1:9841":            true,
@@ -30,7 +30,7 @@ func TestEventAddresses(t *testing.T) {
 		check(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--web.config.file=" + file
 	}
-	credentials := map[string]bool{ // true for credentials that make every address valid
+	credentials := map[string]bool{ // true for credentials that allow every address
 		"":                           false,
 		"--events.token-file=tokens": true,
 		"--events.insecure":          true,
@@ -68,7 +68,7 @@ func TestEventAddresses(t *testing.T) {
 	}
 }
 
-// The program must not start with a secret that other users may read or change. The error must contain the flag and the
+// If other users may read or change a secret file, the program must not start. The error must name the flag and the
 // file.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -21,14 +21,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the delay between the end of an hour and the reading of its samples. Stores receive samples late, and hide
-// the newest samples.
+// settle is the delay between the end of an hour and the reading of its samples. A store receives samples late, or does
+// not return the newest samples.
 const settle = 5 * time.Minute
 
 // ErrIncomplete means that a sink failed, or that hours were refused because their samples may be incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once archives the hours of the range that are not yet archived. If some hours cannot be archived, it archives the
+// Once archives all hours of the range that are not yet archived. If a part of them cannot be archived, it archives the
 // other hours and returns ErrIncomplete.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
@@ -77,9 +77,9 @@ type archive struct {
 	config   Config
 	store    *store.Store
 	filers   []*filer
-	receiver *events.Receiver // nil unless events are received
-	site     *web.Site        // nil unless pages are served
-	signer   *chain.Signer    // nil unless chains are signed
+	receiver *events.Receiver // nil if no events are received
+	site     *web.Site        // nil if no pages are served
+	signer   *chain.Signer    // nil if chains are not signed
 	metrics  *metrics
 	refusals *refusals
 	progress *progress
@@ -124,8 +124,7 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the time for which the rows of the last hour are reused. Sinks that need the rows of the same hour at
-// about the same time share these rows.
+// Sinks usually need the rows of an hour at about the same time. For this time, they share the rows of the last hour.
 const readAgain = 30 * time.Second
 
 // If the samples may be incomplete, hour returns a refusal as its error.

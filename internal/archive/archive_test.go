@@ -110,7 +110,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// The error for an invalid argument must contain the argument.
+// The error must name the invalid argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},
@@ -217,8 +217,8 @@ func TestEventSinks(t *testing.T) {
 	}
 }
 
-// A password for all paths must be rejected together with the receiver of events, because senders of events send no
-// password.
+// Parse must reject passwords in the web configuration if the archive receives events. Such passwords apply to all
+// paths, but senders of events send no password.
 func TestBasicAuth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for text, valid := range map[string]bool{

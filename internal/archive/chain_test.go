@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// Another program with the same key replaces the hash chain in TestPublish; the published checkpoints must reveal the
-// replacement. An archive without the key must write no more hours.
+// Another program with the same key replaces the hash chain. The published checkpoints must reveal the replacement.
+// Without the key, the archive must write no more hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
@@ -58,7 +58,7 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestPublishPlaces publishes checkpoints in two places, one of which fails. The other place must receive each
+// TestPublishPlaces publishes checkpoints in two places, and one place fails. The other place must receive each
 // checkpoint once, without delay. When the failed place works again, it must receive the newest checkpoint.
 func TestPublishPlaces(t *testing.T) {
 	keys := t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// publish publishes the last entry of each changed chain as a checkpoint. If this fails, the next round publishes a
-// later checkpoint, which covers the missing checkpoint.
+// publish publishes the last entry of each changed chain as a checkpoint. If this fails, a later round publishes a
+// checkpoint that also covers this entry.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {
@@ -32,8 +32,8 @@ type publisher struct {
 	chained
 }
 
-// head publishes the checkpoint of a cluster, and returns the places that failed. A failed place does not delay the
-// other places.
+// head publishes the checkpoint of a cluster, and returns the places that failed. The other places still receive the
+// checkpoint.
 func (p publisher) head(ctx context.Context, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()

@@ -30,49 +30,51 @@ type Config struct {
 	Store store.Config
 	// Events configures the receiver of events, for the command run.
 	Events events.Config
-	// Options contains the sinks that have their own flags, and urls contains the sinks in --to. places contains both.
+	// Options contains the sinks that have their own flags. urls contains the sinks in --to. places contains the sinks
+	// of both kinds.
 	sinks.Options
 	urls   []string
 	places []sinks.Place
-	// unset is true if no flag sets a sink, so that SQLite is used.
+	// unset is true if no flag sets a sink. SQLite is then used.
 	unset bool
-	// shown contains the flags for commands that write hours to the same sinks, as shell words without secrets.
+	// shown contains the flags that a command needs to write hours to the same sinks. They are shell words without
+	// secrets.
 	shown string
 	// Web configures the pages, for the commands run and serve.
 	Web web.Config
-	// Moves configures where the command run sends the events of boards.
+	// Moves configures the receivers of the events of boards, for the command run.
 	Moves moves.Config
-	// Chain configures how the hash chain of archived hours is signed and published.
+	// Chain configures the signatures and checkpoints of the hash chain.
 	Chain chain.Config
 	// From is the first hour; zero means the last full hour. Until is the end of the last hour; zero means now.
 	From, Until moment
 	to          moment
 	// Again is set if archived hours are read and written again.
 	Again bool
-	// CloseAfter is the time from the end of a month until its rows no longer change; 0 means that months are never
-	// closed. Separate rows correct the hours of a closed month.
+	// CloseAfter is the time from the end of a month until the month is closed. The rows of a closed month no longer
+	// change. Separate rows correct them. 0 means that months are never closed.
 	CloseAfter time.Duration
-	// Team is the name of the pod or namespace label that contains the team.
+	// Team is the name of the label that contains the team. It is a label of pods or namespaces.
 	Team string
-	// Accept is the argument of the command "accept": the cluster whose hours are archived although samples are
-	// missing. Reason is stored with these hours.
+	// Accept is the argument of the command "accept": a cluster. Its hours are archived although samples are missing.
+	// Reason is stored with these hours.
 	Accept, Reason string
 
 	// Run is set by the command "run", which archives each hour after its end.
 	Run bool
-	// ServeOnly is set by the command "serve", which serves the pages and archives no hours.
+	// ServeOnly is set by the command "serve". This command serves the pages and archives no hours.
 	ServeOnly bool
-	// Progress shows the progress of a long back-fill, or hides it if the text is empty. Nil means that no progress is
-	// shown.
+	// Progress shows the progress of a long back-fill. An empty text hides it. Nil means that no progress is shown.
 	Progress func(text string)
-	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, the command only
+	// Prune is set by the command "prune". This command deletes the hours before Before. If DryRun is set, it only
 	// prints these hours.
 	Prune  bool
 	Before moment
 	DryRun bool
 	// RenameFrom and RenameTo are the arguments of the command "rename-cluster".
 	RenameFrom, RenameTo string
-	// Schema is the kind of database in the command "schema", which prints the statements that create the tables.
+	// Schema is the kind of database for the command "schema". This command prints the SQL statements that create the
+	// tables.
 	Schema  string
 	Version bool
 }
@@ -96,11 +98,11 @@ func (m moment) MarshalText() ([]byte, error) {
 	return []byte(m.Format(time.RFC3339)), nil
 }
 
-// Flags returns the flag set of gpuledger-archive and the configuration that it sets.
+// Flags returns the flags of gpuledger-archive, and the configuration that they set.
 func Flags() (*flag.FlagSet, *Config) {
 	c := &Config{}
 	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the caller prints one line
+	fs.SetOutput(io.Discard) // the caller prints the error in one line
 	c.Log.Register(fs)
 	c.Serve.Register(fs, ":9841")
 	c.Web.Register(fs)
@@ -208,7 +210,7 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo handles a value of the flag --to. A value that begins with a digit is the end of the period in the command
+// setTo sets a value of the flag --to. If the value begins with a digit, it is the end of the period in the command
 // "accept". Any other value is the URL of a sink.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
@@ -218,7 +220,7 @@ func (c *Config) setTo(text string) error {
 	return c.to.UnmarshalText([]byte(text))
 }
 
-// locate sets the places. The default sink of the command run is an SQLite file.
+// The default sink of the command run is an SQLite file.
 func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	if c.places, err = c.Places(fs, c.urls); err != nil || len(c.places) > 0 {
 		return err
@@ -229,7 +231,7 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	case c.ServeOnly:
 		err = errors.New("serve has nothing to read: set --web.pages.config, or " + strings.Join(sinks.Flags(true), " or "))
 	case c.Run:
-		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several folders
+		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd can set several folders
 		c.SQLite = filepath.Join(directory, "gpuledger.db")
 		c.places, err = c.Places(fs, nil)
 	case c.Schema == "" && !c.Version:

@@ -26,8 +26,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return f.recall(ctx)
 }
 
-// recall reads the clusters from the manifest. If the store lost a cluster before this program started, the filer
-// therefore still expects the cluster.
+// recall reads the clusters from the manifest. The filer therefore expects a cluster that the store lost before this
+// program started.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
 	if !ok {
@@ -49,8 +49,7 @@ func (f *filer) recall(ctx context.Context) error {
 	return nil
 }
 
-// fail closes the sink and logs a failure once. If another replica uses the folder or the manifest, the log line is a
-// warning and not an error.
+// fail closes the sink, and logs a failure once. If another replica uses the sink, this is a warning and not an error.
 func (f *filer) fail(ctx context.Context, err error) error {
 	f.close()
 	if ctx.Err() != nil {

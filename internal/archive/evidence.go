@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// grace is the time in which a Node that was removed before an hour may still be listed in the hour.
+	// Samples of a removed Node may stay in the store for some minutes. If a Node was removed before an hour, it may
+	// therefore be listed in the first minutes (grace) of the hour.
 	grace = 15 * time.Minute
-	// maxMove is the maximum time between an hour and the next reading of a moved board.
+	// If a board moved in an hour, its next reading may be up to maxMove after this hour.
 	maxMove = 24 * time.Hour
-	// recent is the time for which a removed Node may stay in the newest samples of a store.
+	// The newest samples of a store may list a removed Node for this time.
 	recent = 10 * time.Minute
 )
 
-// A Node exists while one of these metrics names it. The metrics come from kube-state-metrics and the reconciler. The
-// leading reconciler also reports its leadership, in a series without a node.
+// A Node exists while one of these metrics names the Node. kube-state-metrics and the reconciler export them. The
+// leading reconciler also exports its leadership, in a series without a node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
 	gpuPods    = "gpuledger_pod_info"
 	allPods    = "kube_pod_info"
-	leaderName = "" // stands for the leader's series, which has no node
+	leaderName = "" // the name of the leader's series in listing.nodes
 )
 
 var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledger_node_expected", "gpuledger_node_machine_info", leading}
@@ -71,8 +72,8 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed earlier but is no longer listed. The missing Node is evidence only if the
-// same source still lists another Node. Otherwise the store may have lost the source or one of its shards.
+// removed reports whether a Node was listed earlier but is no longer listed. Its source must still list another Node.
+// Otherwise the store may have lost the source.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -85,7 +86,8 @@ func removed(node string, earlier, now *listing) bool {
 	return false
 }
 
-// explain finds the nodes without samples that were removed or drained, or that lost all their boards to other nodes.
+// explain finds the reasons why nodes have no samples: a node was removed, or was drained, or all its boards are now on
+// other nodes.
 func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
 	silent := c.silent(c.before)
 	if len(silent) == 0 && !c.empty() {
@@ -123,7 +125,7 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
 }
 
-// gone returns nil if the samples in the window list no Nodes.
+// The result of gone is nil if the samples in the window list no Nodes.
 func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in store.Window) (map[string]bool, error) {
 	now, err := a.list(ctx, cluster, in)
 	if err != nil || len(now.nodes) == 0 {
@@ -144,7 +146,7 @@ func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in s
 	return gone, nil
 }
 
-// drained ignores pods of DaemonSets and static pods, because they stay on a drained node.
+// drained ignores the pods of DaemonSets and static pods. They stay on a drained node.
 func (a *archive) drained(ctx context.Context, cluster string, now *listing, in store.Window) (map[string]bool, error) {
 	if len(now.cordoned) == 0 {
 		return nil, nil
@@ -166,7 +168,8 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, in 
 	return drained, nil
 }
 
-// moved returns the silent nodes whose boards were all read on other nodes, in the hour or the day after it.
+// moved returns the silent nodes whose boards were all read on other nodes. These readings are in the hour or in the
+// day after it.
 func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
 	if len(silent) == 0 {
 		return nil, nil

@@ -16,7 +16,8 @@ import (
 const (
 	// sinkTimeout limits each call of a sink.
 	sinkTimeout = 10 * time.Minute
-	// minJobDelay and maxJobDelay limit the delay of the next attempt after an hour was refused.
+	// An hour that was refused is tried again after minJobDelay. The delay doubles with each attempt, up to
+	// maxJobDelay.
 	minJobDelay, maxJobDelay = time.Minute, 30 * time.Minute
 )
 
@@ -24,7 +25,7 @@ type job struct {
 	hour time.Time
 	// If again is set, the hour is read even if it is already archived.
 	again bool
-	// due is the earliest time of the next attempt, and delay is the time between the last two attempts.
+	// due is the earliest time of the next attempt. delay is the time between the last two attempts.
 	due   time.Time
 	delay time.Duration
 	done  bool
@@ -39,18 +40,18 @@ func backoff(delay, shortest, longest time.Duration) time.Duration {
 	return min(max(2*delay, shortest), longest)
 }
 
-// A filer writes the rows of each hour to one sink. The filers run at the same time, so a slow sink does not delay the
-// others.
+// A filer writes the rows of each hour to one sink. Each sink has its own filer in its own goroutine, so a slow sink
+// does not delay the other sinks.
 type filer struct {
 	*archive
 	sinks.Place
 	sink sink // nil while the sink is not open
-	// pusher sends the events of the boards in this sink; it may be nil. fresh is set if rows changed since the last
-	// push.
+	// pusher sends the events of the boards in this sink. It is nil if no events are sent. fresh is set if rows changed
+	// since the last push.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters whose hash chain changed, each with the places that have not yet received a
-	// checkpoint of the change.
+	// linked contains the clusters whose hash chain changed. The value lists the places that still need a checkpoint of
+	// this change.
 	linked map[string][]string
 	jobs   []*job
 	// seen contains the first and last hour in which each cluster had boards. newest contains the newest archived hour
@@ -58,9 +59,9 @@ type filer struct {
 	seen    map[string]table.Span
 	newest  map[string]time.Time
 	located located
-	said    string // sink failure that was logged last
+	said    string // last failure of the sink that was logged
 	waits   bool   // the filer waits for another replica that uses the sink
-	left    int    // hours that are not yet filed
+	left    int    // number of hours that are not yet filed
 	summary summary
 }
 
@@ -80,13 +81,13 @@ func (f *filer) add(first, last, now time.Time) {
 	}
 }
 
-// once returns an error if the store fails, because no hour can be computed without the store.
+// once returns an error of the store. A failure of the sink is already logged.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
 		return err
 	}
-	return nil // the error is already logged
+	return nil // fail has logged the error
 }
 
 // round runs the jobs that are due. It ends early if the sink or the store fails. A later round repeats the jobs whose
@@ -121,8 +122,7 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do archives one hour of every cluster. If the hour of one cluster is refused, the hours of the other clusters are
-// still archived.
+// do archives one hour of every cluster. A refused cluster does not stop the other clusters.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -152,8 +152,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters that the store contains for an hour, and clusters that had boards before this hour,
-// because the samples of these clusters may be missing.
+// clusters returns the clusters that the store contains for an hour. It adds clusters that had boards before this hour,
+// because their samples may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
@@ -216,7 +216,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	switch err := f.write(ctx, h, before); {
-	case errors.Is(err, table.ErrPruned): // the hour was pruned after the comparison
+	case errors.Is(err, table.ErrPruned): // another program pruned the hour after f.filed read the manifest
 		f.skip(cluster, j.hour)
 		return nil
 	case err != nil:
@@ -254,8 +254,8 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return filed, nil
 }
 
-// checkFiled clears the digest of an archived hour whose rows differ from the manifest, so that the hour is written
-// again.
+// checkFiled clears the digest of an archived hour if the rows of the hour differ from the manifest. The hour is then
+// written again.
 func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
 	c, ok := f.sink.(checker)
 	if !ok || *filed == (table.Filed{}) {
@@ -271,7 +271,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// maxAbsence is the time for which the nodes of the last archived hour are still expected.
+// After a node's last archived hour, its samples are expected for maxAbsence.
 const maxAbsence = 7 * 24 * time.Hour
 
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
@@ -306,7 +306,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report exports the number of hours that are left. The number is unknown while another replica writes the hours.
+// report exports the number of hours that are left. If another replica writes the hours, the number is unknown.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -322,7 +322,7 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the end of the last partition of a database in which an administrator must create partitions.
+// If an administrator must create the partitions of a database, measure exports the end of the last partition.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

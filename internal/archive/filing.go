@@ -13,13 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// filingFlags lists the flags that decide which hours are archived, and in which sinks. A name that ends with a dot
-// stands for all flags with this prefix.
+// filingFlags lists the flags that select hours and sinks. If a name ends with a dot, it stands for all flags with this
+// prefix.
 var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// pathFlags lists the flags in filingFlags whose values are made absolute.
+// The values of these flags are made absolute.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
 // These parameters of a store URL contain no secret.
@@ -30,8 +30,8 @@ var storeParameters = []string{
 // These parameters of a database URL contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
-// filing returns the flags, as shell words, for a command that writes hours to the same sinks. It omits passwords,
-// standard output and HTTP receivers; the path in the URL of a receiver may be a secret.
+// filing returns the flags that a command needs to write hours to the same sinks, as shell words. It omits passwords,
+// standard output and HTTP receivers, because the URL of a receiver may contain a secret.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string
 	add := func(name, value string) {
@@ -83,7 +83,7 @@ func isFiling(name string) bool {
 	})
 }
 
-// public removes the secrets from the value of a flag. It returns false if a URL is invalid.
+// public removes the secrets from the value of a flag. It returns false for an invalid URL.
 func public(value string) (string, bool) {
 	scheme, rest, _ := strings.Cut(value, ":")
 	if scheme = strings.ToLower(scheme); scheme == "file" || scheme == "sqlite" {
@@ -112,7 +112,7 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// localURL keeps the parameters, which set flags and contain no secret.
+// localURL keeps the parameters. They set flags and contain no secret.
 func localURL(scheme, rest string) (string, bool) {
 	path, parameters, found := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// For any response of the store, Once must archive the hour or return an error, without a panic or a long delay.
+// For any response of the store, Once must archive the hour or return an error. It must not panic or take long.
 func FuzzOnce(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	one := begin + `{"metric":{"cluster":"c","node":"n"},"value":[1,"1"]}` + end

@@ -28,10 +28,10 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has no samples in an hour or after it.
+// errGone means that a cluster has no samples in an hour and no later samples.
 var errGone = errors.New("the cluster has no samples in the hour or after it")
 
-// The packages fold and store contain further reasons for which an hour can be refused.
+// The packages fold and store define further reasons for refusals.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
 	errDownsampled = errors.New("the samples are downsampled: query raw data")
@@ -39,9 +39,9 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. A cluster without samples for a longer time counts as gone.
+	// maxLag is the maximum delay of samples. If a cluster has no samples for a longer time, it counts as gone.
 	maxLag = 48 * time.Hour
-	// maxSilent is the maximum share of nodes without samples for which there is no explanation.
+	// maxSilent is the maximum share of nodes without samples and without an explanation.
 	maxSilent = 0.05
 )
 
@@ -51,8 +51,8 @@ type coverage struct {
 	// targets contains targets that were scraped, even if every scrape failed.
 	nodes   map[string]bool
 	targets []string
-	// before contains the nodes with boards in the previous hour, or in the last archived hour. kept contains the nodes
-	// with boards in the archived rows of this hour.
+	// before contains the nodes with boards in the previous hour. If the previous hour is not archived, it contains the
+	// nodes of the last archived hour. kept contains the nodes of the archived rows of this hour.
 	before, kept []string
 	// spacings contains the distances between the samples of each node. scrapes contains the times of the successful
 	// scrapes of each target.
@@ -60,13 +60,13 @@ type coverage struct {
 	scrapes  map[string][][]int64
 	// sampledAfter is set if there are samples after the hour, or if all nodes of the cluster are gone.
 	sampledAfter bool
-	// listed is set if the samples of the hour list the Nodes of the cluster. explained contains nodes that have no
-	// samples because they were removed or drained, or because their boards are now on other nodes.
+	// listed is set if the samples of the hour list the Nodes of the cluster. explained contains the nodes that rightly
+	// have no samples: they were removed or drained, or their boards are on other nodes.
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted is the reason for which an operator accepted missing samples, or empty. gone is set if the cluster had
-	// no nodes for two days after an accepted hour.
+	// accepted is the operator's reason for accepting missing samples, or empty. gone is set if the cluster had no
+	// samples for two days after an accepted hour.
 	accepted string
 	gone     bool
 }
@@ -90,10 +90,10 @@ func (c *coverage) sparse() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.spacings)), func(s *spacing) bool { return len(s.sparse) > 0 })
 }
 
-// empty reports whether the cluster was not scraped. Even a failed scrape adds a target.
+// empty reports whether the cluster was not scraped. A failed scrape also adds a target.
 func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
 
-// check returns a refusal if the record may be incomplete, and errGone if the cluster is gone.
+// check returns a refusal if samples may be missing, and errGone if the cluster is gone.
 func (c *coverage) check() (table.State, error) {
 	for node, s := range c.spacings {
 		if s.thinned(c.scrapes[node]) {
@@ -109,7 +109,7 @@ func (c *coverage) check() (table.State, error) {
 	case c.accepted != "":
 		return table.Gaps, nil
 	case len(c.kept) > 0 && errors.Is(err, errSilent):
-		return table.Complete, nil // the hour is already filed without these nodes, and the evidence that explained them may have expired
+		return table.Complete, nil // the archived hour also lacks these nodes, and the samples that explained this may have expired
 	default:
 		return "", err
 	}
@@ -147,7 +147,7 @@ func (c *coverage) lagging() error {
 
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes in the list that have no samples. Even a failed scrape leaves samples.
+// silent returns the nodes without samples. A failed scrape also leaves samples.
 func (c *coverage) silent(of []string) (silent []string) {
 	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In TestLate the samples of one cluster are late. Each of its hours must be refused, logged once, and archived when
-// the samples arrive. The hours of the other cluster must be archived in time.
+// The samples of one cluster are late. Each of its hours must be refused, must be logged once, and must be archived as
+// soon as its samples arrive. The other cluster must be archived in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -52,8 +52,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// In TestLostCluster the store loses its only cluster before the archive starts. The hours must be refused, because the
-// manifest contains the cluster.
+// The store loses its only cluster before the archive starts. The archive must refuse the hours, because the manifest
+// contains the cluster.
 func TestLostCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})
 	from := "--from=" + noon.Format(time.RFC3339)

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// shownHours archives all hours until the given minute after noon, and returns the hours page.
+// shownHours archives the hours until a minute after noon, and returns the hours page.
 func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -32,7 +32,7 @@ func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	a.now = func() time.Time { return f.now }
 	for _, sink := range a.filers {
 		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
-		_ = sink.once(f.Context()) // an error is expected, because hours are refused
+		_ = sink.once(f.Context()) // hours are refused, so once returns an error
 	}
 	check(f, a.openSite(&c, serve.New(c.Serve, log)))
 	h, err := a.handler(prometheus.NewRegistry())
@@ -94,9 +94,9 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It runs the commands that the
-// hours page shows, in another working directory than the archive. Afterwards all hours must be complete in both sinks,
-// and the hash chain must be signed.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It runs the commands from the
+// hours page in another working directory. Afterwards, all hours must be complete in both sinks, and the hash chain
+// must be signed.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -162,7 +162,7 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// The commands on the hours page must contain no secrets, no flags that only run accepts, and no relative paths.
+// The commands on the hours page must not contain secrets, relative paths, or flags that only run accepts.
 func TestFlagsOfHours(t *testing.T) {
 	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{

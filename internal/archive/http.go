@@ -27,7 +27,7 @@ func newMux(log *slog.Logger, more ...prometheus.Collector) (*http.ServeMux, *pr
 	return mux, registry
 }
 
-// No request to handler reads the store.
+// The handler does not read the store.
 func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-archive",

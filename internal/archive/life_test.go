@@ -18,23 +18,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Times are minutes since noon. A machine is scraped between the times born and end, except while it is off. Shortly
-// after its end, its Node object is deleted.
+// Times are minutes since noon. A machine is scraped from born until end, except while it is off. Shortly after end,
+// its Node object is deleted.
 type machine struct {
 	name, board string
 	born, end   int
-	offs        [][2]int // times of maintenance; the machine is cordoned and drained ten minutes before each
-	cordoned    bool     // the machine is cordoned all the time, but not drained or turned off
+	offs        [][2]int // times of maintenance; ten minutes earlier, the machine is cordoned and drained
+	cordoned    bool     // the machine is always cordoned, but never drained or off
 }
 
 type life struct {
 	machines []machine
 	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler
-	dark     [2]int   // nothing is scraped from the first minute until before the second, for example because Prometheus is down
+	dark     [2]int   // nothing is scraped from the first minute until the second minute, for example because Prometheus is down
 	minutes  int
 }
 
-// off reports whether the machine is off, or will be off within the number of minutes in soon.
+// off reports whether the machine is off now, or goes off within the next minutes (soon).
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {
@@ -44,8 +44,8 @@ func (m machine) off(minute, soon int) bool {
 	return false
 }
 
-// meter returns the energy counter of a machine, in millijoules. The power depends on the length of the name, so that
-// energy of a wrong machine is found.
+// meter returns the energy counter of a machine, in millijoules. Machines with names of different length draw different
+// power, so that a test detects the energy of a wrong machine.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }

@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains scenarios of ordinary operation. If command is set, the store cannot show why nodes have no samples,
-// so an operator must run a command.
+// lives contains scenarios of ordinary operation. If command is set, an operator must run a command, because the store
+// cannot show why nodes have no samples.
 var lives = []struct {
 	name    string
 	life    life
@@ -68,8 +68,8 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// The hours of ordinary operation must be archived with the energy of all boards, either automatically or after an
-// operator runs the one command that the log shows.
+// Every hour of ordinary operation must be archived with the energy of all boards. Some hours need a command: the
+// operator runs the single command that the log shows.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -113,8 +113,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some happen together with
-// an ordinary change. The function lost selects the series that the store loses.
+// faults contains faults of the store. Each begins 125 minutes after noon, while machines run. Some faults coincide
+// with an ordinary change. The function lost selects the series that the store loses.
 var faults = []struct {
 	name string
 	life life
@@ -150,15 +150,15 @@ var faults = []struct {
 
 func half(_, node, _ string) bool { return strings.HasPrefix(node, "n0-") && node < "n0-3" }
 
-// listed restricts a fault to the series of the exporters, so that the store keeps the lists of Nodes from
-// kube-state-metrics and the reconciler.
+// listed restricts a fault to the series of the exporters. The store keeps the lists of Nodes from kube-state-metrics
+// and the reconciler.
 func listed(of func(metric, node, instance string) bool) func(metric, node, instance string) bool {
 	return func(metric, node, instance string) bool {
 		return instance == "" && metric != "kube_pod_info" && metric != "gpuledger_pod_info" && of(metric, node, instance)
 	}
 }
 
-// busy cordons all machines, which are still scraped and still run pods.
+// busy cordons all machines. They still run pods and are still scraped.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true
@@ -166,7 +166,7 @@ func busy(all []machine) []machine {
 	return all
 }
 
-// Hours must be refused while a fault lasts, and archived afterwards with the energy of all boards.
+// While a fault lasts, hours must be refused. Afterwards they must be archived with the energy of all boards.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

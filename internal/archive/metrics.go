@@ -124,8 +124,8 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }
 
-// born creates the series of a sink with the value 0. The metric for the state of the sink has no series yet, because
-// the state is unknown.
+// born creates the series of a sink with the value 0. It creates no series for the state of the sink, because the state
+// is not yet known.
 func (m *metrics) born(sink string) {
 	m.filed.WithLabelValues(sink)
 	m.behind.WithLabelValues(sink)
@@ -142,7 +142,7 @@ func (m *metrics) requested(err error) {
 	}
 }
 
-// spent returns the current time, at which the next step begins.
+// spent returns the current time. The next step begins at this time.
 func (m *metrics) spent(step string, began time.Time) time.Time {
 	now := time.Now()
 	m.seconds.WithLabelValues(step).Add(now.Sub(began).Seconds())

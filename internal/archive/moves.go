@@ -7,11 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the maximum time for which the events of boards wait for the hours of a late cluster. Without this
-// wait, a board that moves to the late cluster would seem to be lost.
+// maxMoveLag is the time for which the events of boards wait for the hours of a late cluster. Without this wait, a
+// board that moved to the late cluster would seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// newPusher returns nil if no flag requests events of boards. The pusher reads the first sink that keeps rows.
+// newPusher returns nil if no flag sets a receiver of events. The pusher reads the first sink that keeps rows.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil
@@ -29,8 +29,8 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push makes the pusher send the events of hours that are archived for all clusters. Clusters that are far behind do
-// not delay the events.
+// push makes the pusher send the events of hours that are archived for all clusters. It does not wait for clusters that
+// are far behind.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

@@ -22,7 +22,7 @@ func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	return err
 }
 
-// newSite returns nil if pages are not served.
+// newSite returns nil if the configuration enables no pages.
 func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
 	if !c.Web.Pages {
 		return nil, nil
@@ -44,11 +44,11 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	return site, nil
 }
 
-// softLimit is the memory, in bytes, above which the Go runtime collects garbage more often. $GOMEMLIMIT overrides it.
-// The pages may use 256 MiB for a month of data of 8,000 GPUs.
+// If the program uses more memory (in bytes), the Go runtime collects garbage more often. $GOMEMLIMIT overrides this
+// limit. For a month of 8,000 GPUs, the pages may use 256 MiB.
 const softLimit = 192 << 20
 
-// Serve serves the pages until the context ends, and files nothing.
+// Serve serves the pages until the context ends. It archives no hours.
 func Serve(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In TestImplausible a board draws 3 kW in one hour, which --gpu.max-power may allow. The store contains no series with
-// the names of the pods in the other hours.
+// A board draws 3 kW in one hour, so the hour is refused unless --gpu.max-power allows this power. The store contains
+// the names of two of the three pods. The third pod is unknown in each archived hour.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0

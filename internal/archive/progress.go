@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Only a back-fill of at least this number of hours shows its progress.
+// A back-fill of fewer hours shows no progress.
 const long = 24
 
 type progress struct {
-	show func(text string) // an empty text hides the line; nil if there is no terminal
+	show func(text string) // show("") hides the line; nil if there is no terminal
 
 	mu    sync.Mutex
-	left  map[string]int // number of hours that are not yet filed, by sink
-	total int            // largest value in left since left was 0 for all sinks
+	left  map[string]int // number of hours that are left, by sink
+	total int            // largest number of hours that were left in this back-fill
 	marks [2]mark        // the rate is measured from the first mark
 }
 
@@ -23,10 +23,10 @@ type mark struct {
 	left int
 }
 
-// window is the minimum time over which a rate is measured.
+// The rate is measured over at least this time.
 const window = time.Minute
 
-// The progress line describes the sink with the most hours left.
+// The line shows the progress of the sink with the most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

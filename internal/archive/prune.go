@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Hours can be read, deleted and renamed only in the sinks that keeping returns; standard output and webhooks keep no
-// rows.
+// keeping omits standard output and webhooks. They keep no rows, so hours cannot be read, deleted or renamed there.
 func keeping(c *Config) (all []sinks.Place) {
 	for _, p := range c.places {
 		if p.Books != nil {
@@ -26,8 +25,8 @@ func keeping(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// Prune deletes the rows and events from before a date in all sinks that keep rows. The monthly sums and the manifest
-// remain. If a sink fails, the other sinks are still pruned.
+// Prune deletes rows and events in all sinks that keep rows. It deletes the months before c.Before, and keeps the
+// monthly sums and the manifest. If a sink fails, Prune continues with the other sinks.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
 	if !before.Equal(c.Before.Time) {
@@ -88,8 +87,8 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a sink for a command that deletes or renames hours, and then publishes checkpoints of the changed
-// clusters. In a folder it also takes the lock for events, so that no other program adds events.
+// change opens a sink for a command that deletes or renames hours. After the command, it publishes checkpoints of the
+// changed clusters. In a folder, it also takes the lock for events, so that no other program adds events.
 func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) (clusters []string, err error)) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {

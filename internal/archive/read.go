@@ -12,38 +12,39 @@ import (
 )
 
 const (
-	// maxAhead is the maximum number of old hours that are read together. This saves a third of the processor time,
-	// because the store finds the series once and decodes its chunks once.
+	// maxAhead is the maximum number of old hours in one read. The store then finds the series and decodes their chunks
+	// only once, which saves a third of the processor time.
 	maxAhead = 6
-	// maxSequences limits the sequences of a cluster. Sinks with different last hours need different sequences.
+	// maxSequences is the maximum number of sequences per cluster. A sink with another last hour than the other sinks
+	// needs its own sequence.
 	maxSequences = 4
 )
 
-// sequence reads consecutive hours of one cluster, so that each hour starts with the counter values at the end of the
-// hour before.
+// sequence reads consecutive hours of one cluster. The counter values at the end of an hour are the values at the start
+// of the next hour.
 type sequence struct {
 	cluster  string
 	next     time.Time
 	shards   []store.Shard
-	closings []fold.Openings // closing values of the last hour that was read, by shard; nil if unknown
-	ahead    []*foldedHour   // later hours that have been read already
-	nodes    map[string]bool // nodes with samples in the hour before next; nil if that hour was not read
+	closings []fold.Openings // counter values at the end of the last hour that was read, by shard; nil if unknown
+	ahead    []*foldedHour   // hours from next on that are already read
+	nodes    map[string]bool // nodes with samples in the hour before next; nil if this hour was not read
 }
 
 // foldedHour contains the rows that were computed from the samples of an hour.
 type foldedHour struct {
 	coverage coverage
 	parts    []*table.Hour // tables of each shard
-	err      error         // the first error of a shard
+	err      error         // first error of a shard
 }
 
 type filedHours interface {
-	// nodes returns the nodes with boards in the last archived hour of a cluster in a period.
+	// nodes returns the nodes that had boards in the last archived hour of the period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// before is the row of the requested hour in the manifest of the sink, or zero.
+// before is the row of the hour in the sink's manifest. It is zero if the manifest does not contain the hour.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -51,8 +52,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests with the same result. For example, filed differs between a sink that contains the hour
-// and a sink that does not.
+// Requests with the same requestKey have the same result. For example, filed differs between a sink that contains the
+// hour and a sink without the hour.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -64,7 +65,8 @@ func (r request) key() requestKey {
 	return requestKey{r.cluster, r.hour.Unix(), r.before != (table.Filed{}), r.before.Reason}
 }
 
-// read computes the rows of an hour from its samples. The error is errGone, or a refusal if samples may be missing.
+// read computes the rows of an hour from its samples. If the cluster is gone, the error is errGone. If samples may be
+// missing, the error is a refusal.
 func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error) {
 	cluster, hour := r.cluster, r.hour
 	s := a.sequence(cluster, hour)
@@ -109,8 +111,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep stores a sequence for the next request. If all sequences together take too much memory, it drops the other
-// sequences, and their hours are read again.
+// keep stores a sequence for the next request. If the sequences together take too much memory, keep drops all other
+// sequences. Their next hours must then be read from the store again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -138,8 +140,9 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes and returns the sequence whose next hour is the given hour, or returns a new sequence. The caller
-// puts it back only when the hour is complete, because the last counter values of a refused hour may be incomplete.
+// sequence removes and returns the sequence whose next hour is the given hour. If there is none, it returns a new
+// sequence. The caller puts the sequence back only if the hour is archived, because the counter values at the end of a
+// refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {
@@ -157,8 +160,8 @@ func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	return &sequence{cluster: cluster, next: hour}
 }
 
-// readAhead reads the next hour of a sequence. It also reads later hours if no more samples can arrive for them. Only
-// one shard of the samples is in memory at a time.
+// readAhead reads the next hour of a sequence. It also reads later hours that can receive no more samples. Only one
+// shard of the samples is in memory at a time.
 func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	if err := a.divide(ctx, s); err != nil {
 		return err
@@ -221,8 +224,8 @@ func (f *foldedHour) add(in fold.Input) {
 	}
 }
 
-// nodesBefore returns the nodes with boards in the previous hour, as the store and the sink list them. The store alone
-// is not enough: a Thanos Query that lost a component responds as if the component had never existed.
+// nodesBefore returns the nodes with boards in the previous hour, from the store and from the sink. The store may lack
+// nodes: if a Thanos Query loses a component, its responses show no error.
 func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
 	if err != nil {
@@ -270,8 +273,8 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance finds out whether missing samples are accepted: by the command accept, by an operator who accepted the
-// archived hour, or because the cluster was not scraped since an accepted hour.
+// acceptance finds out whether missing samples are accepted. There are three reasons: the command accept, an archived
+// hour that an operator accepted, or no scrapes of the cluster since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason
@@ -288,7 +291,7 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an hour without samples if the last archived hour was accepted. After two days of such hours, the
+// inherit accepts an hour without samples if the last archived hour was accepted. After two days without samples, the
 // cluster counts as gone.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed

@@ -16,7 +16,7 @@ import (
 )
 
 // Reading several hours together must give the same rows as reading each hour separately, even if scrapes have wrong
-// values. It must need fewer queries than reading each hour separately. A cluster that is gone has no hours.
+// values. It must also need fewer queries. A cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
 	const hours = 15
 	s := foldtest.NewStore()

@@ -57,7 +57,8 @@ type refusedHour struct {
 	sink    string
 }
 
-// refusals contains the hours that are now refused. Each hour is logged once for each reason.
+// refusals contains the hours that are refused at present. If an hour is refused for the same reason again, it is not
+// logged again.
 type refusals struct {
 	gauge *prometheus.GaugeVec
 	log   *slog.Logger
@@ -71,7 +72,7 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// newest is the start of the newest archived hour of the cluster, or zero if it is unknown.
+// newest is the start of the cluster's newest archived hour. It is zero if it is unknown.
 func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,8 +92,8 @@ func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.log.Warn("hour refused", "cluster", key.cluster, "hour", key.hour, "err", err)
 }
 
-// command returns the shell command that accepts a refused hour. The command also accepts earlier hours that are
-// refused or missing.
+// command returns the shell command that accepts a refused hour. The command also accepts the refused or missing hours
+// before this hour.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
@@ -108,7 +109,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// If no cluster is given, remove deletes the refused hour of every cluster.
+// Without a cluster, remove deletes the hour for all clusters.
 func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +127,8 @@ func (r *refusals) born(cluster string) {
 	r.count(cluster)
 }
 
-// answer lists the hours that are now refused, with the command that accepts each hour. flags select the store and the
-// sinks in this command. locked is a notice about the command, or empty.
+// answer lists the hours that are refused at present. Each row has the command that accepts the hour. flags are added
+// to the command. locked is a notice about the command, or empty.
 func (r *refusals) answer(flags, locked string) print.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +149,7 @@ func (r *refusals) answer(flags, locked string) print.Answer {
 	return a
 }
 
-// accepted contains the reasons that the command accept can override.
+// accepted contains the reasons that an operator can override with the command accept.
 var accepted = []string{"lagging", "silent_nodes"}
 
 // If several sinks refuse an hour for the same reason, the metric counts the hour once.

@@ -11,8 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// An hour that one sink contains must stay refused in the other sink. If several sinks refuse an hour for the same
-// reason, the log and the metric must count the hour once.
+// If one sink contains an hour and another sink refuses it, the hour must stay refused in the other sink. If several
+// sinks refuse an hour for the same reason, the log and the metric must count the hour once.
 func TestRefusalsBySink(t *testing.T) {
 	var log bytes.Buffer
 	metrics := newMetrics()

@@ -11,7 +11,7 @@ import (
 )
 
 // Rename renames a cluster in all sinks that keep rows, and prints the number of renamed hours of each sink. If a sink
-// fails, the cluster is still renamed in the other sinks.
+// fails, Rename continues with the other sinks.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
 	for _, p := range c.places {

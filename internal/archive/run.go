@@ -16,16 +16,19 @@ import (
 )
 
 const (
-	// lookback is the period before now that is read at the start, if --from is not set, and again each day.
+	// If --from is not set, the archive reads the hours of this period at its start. It reads the hours of this period
+	// again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the start times of replicas, so that most replicas find that the hour is already archived.
+	// maxJitter spreads the start times of replicas. Most replicas then find that another replica has already archived
+	// the hour.
 	maxJitter = 2 * time.Minute
-	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
+	// After a failure of the sink or the store, the next attempt follows after minDelay. The delay doubles with each
+	// failure, up to maxDelay.
 	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
 )
 
-// Run archives each hour some minutes after its end, and serves metrics, until the context ends. A failure of the store
-// or of a sink delays the hours, but does not end Run.
+// Run archives each hour some minutes after its end, and serves metrics, until the context ends. If the store or a sink
+// fails, Run tries again later.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	a, err := newArchive(c, log)
@@ -63,7 +66,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run waits for the duration late after the end of each hour before it reads the hour.
+// run reads an hour only when the duration late has passed since its end.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time
@@ -92,8 +95,8 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 	}
 }
 
-// plan adds jobs for the hours from next to last, and returns the hour after last. If again is set, it also adds, once
-// a day, the hours of the lookback period.
+// plan adds jobs for the hours from next to last, and returns the hour after last. If again is set, it also adds jobs
+// for the hours of the lookback period, once a day.
 func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	now := f.now()
 	for hour := next; again && !hour.After(last); hour = hour.Add(time.Hour) {
@@ -125,7 +128,7 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns 0 unless the sink or the store failed.
+// after returns the delay before the next round. It returns 0 if nothing failed.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

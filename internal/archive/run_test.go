@@ -24,8 +24,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// An archive must write the missing hours to each sink, write each new hour some minutes after the end of the hour, and
-// stop immediately.
+// The archive must fill each sink with the missing hours, and then write each new hour some minutes after its end. It
+// must stop as soon as its context ends.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
@@ -66,8 +66,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// A sink that fails for two hours must receive all hours afterwards. Neither a failing sink nor a hanging sink may
-// delay the other sinks.
+// A sink that fails for two hours must afterwards receive all hours. A sink that fails or hangs must not delay the
+// other sinks.
 func TestSinkDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		var down atomic.Bool
@@ -116,7 +116,7 @@ func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
 		picky, dir := w.faultyFolder("picky", func(context.Context) error {
-			if attempts++; attempts <= 2 || attempts > 10 { // fails for the first hour of each cluster, and for all repeated attempts
+			if attempts++; attempts <= 2 || attempts > 10 { // rejects the first hour of each cluster, and every repeated attempt
 				return permanent.Error(errors.New("value too long"))
 			}
 			return nil
@@ -138,8 +138,7 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// An hour with late samples must be written again. No other hour may be written again. The archive looks for late
-// samples once a day.
+// The archive looks for late samples once a day. It must write an hour with late samples again, and no other hour.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -176,8 +175,8 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// mixed is a sink in which the rows of one hour differ from the manifest, as if another program had written rows. They
-// match after the hour is written again.
+// In mixed, the rows of one hour differ from the manifest, as if another program had written rows. They match after the
+// archive writes the hour again.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -216,8 +215,8 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// If the store fails for two hours, the archive must write these hours later. An hour that the store cannot return must
-// not block other hours.
+// If the store fails for two hours, the archive must write these hours later. If the store can never return a certain
+// hour, the archive must still write the other hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api
@@ -249,7 +248,7 @@ func TestStoreDown(t *testing.T) {
 		stop()
 		want := first(8)
 		delete(want, 1)
-		delete(want, 2) // the store fails when the values at the start of this hour are read
+		delete(want, 2) // the store cannot return the counter values at the start of this hour
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}

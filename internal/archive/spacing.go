@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// dense is the largest distance, in milliseconds, at which samples are certainly raw.
+	// If the distance between samples is at most dense milliseconds, the samples are certainly raw.
 	dense = 3 * 60_000
 	// grid is the finest resolution of downsampled data, in milliseconds. In data that Thanos downsampled, the
-	// timestamp of a sample is the last millisecond of its window. The windows of the coarser resolution end together
-	// with some of these windows.
+	// timestamp of a sample is the last millisecond of its window. The coarser resolution is a multiple of grid.
 	grid = 5 * 60_000
 )
 
 type spacing struct {
-	samples, onGrid int      // samples in all series, and samples at the end of a window
+	samples, onGrid int      // number of samples in all series, and number of samples at the end of a window
 	most            []int64  // times of the samples in the series with the most samples
 	sparse          []sparse // series whose median distance is above dense
 	gridded         bool     // a series has the timestamps of downsampled data
@@ -28,8 +27,8 @@ type sparse struct {
 	samples     int
 }
 
-// add adds a series. The scrapes of a target can by chance also be at the last millisecond of a window. A sample
-// therefore counts as downsampled only if it is far from the previous sample.
+// A scrape can by chance be in the last millisecond of a window. A sample therefore counts as downsampled only if it is
+// also far from the previous sample.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0
@@ -63,9 +62,9 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether the store omits samples regularly. One sign is the timestamps of downsampled data. The other
-// sign is a series with at most half as many samples, in the same time, as another series or as successful scrapes of
-// its target.
+// thinned reports whether the store omits samples regularly. One sign is that samples have the timestamps of
+// downsampled data. The other sign is a series with at most half as many samples as another series or as the successful
+// scrapes of its target, in the same time.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true
@@ -75,8 +74,7 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has at most half as many samples as there are times between its first and its last
-// sample.
+// half reports whether the series has at most half as many samples as the given times in its range.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

@@ -15,8 +15,8 @@ func raw(interval, phase int) (samples []fold.Sample) {
 	return samples
 }
 
-// downsampled follows Thanos's documentation: one sample for each window, with the time of the window's last
-// millisecond. Chunks of counters also begin with their first raw sample.
+// downsampled follows Thanos's documentation. Each window has one sample, with the time of the window's last
+// millisecond. A chunk of a counter also contains its first raw sample.
 func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	few = append(few, samples[0])
 	for _, x := range samples {

@@ -13,7 +13,7 @@ import (
 
 type summary struct {
 	filed   int
-	skipped int // hours that were filed before and did not change
+	skipped int // hours that were already filed and did not change
 	rows    int
 	refused map[string]int
 }

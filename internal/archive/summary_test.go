@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// The sink needs one second for each of the first two hours, and rejects both.
+// The sink takes one second for each of the first two hours, and then rejects both.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -68,7 +68,7 @@ func (w *world) rows(dir string) (n int) {
 	return n
 }
 
-// The command uses its own sinks unless the arguments name sinks.
+// command uses its own sinks only if no sink is given.
 func (w *world) command(args []string, places ...sinks.Place) error {
 	w.Helper()
 	if len(places) > 0 {

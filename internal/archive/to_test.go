@@ -45,7 +45,7 @@ func TestTo(t *testing.T) {
 	})
 }
 
-// In the command accept, --to is the end of the hours or the URL of a sink.
+// In the command accept, --to is the end of the hours if it begins with a digit, and otherwise the URL of a sink.
 func TestToOfAccept(t *testing.T) {
 	c, err := Parse([]string{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--to=file:x", "--reason=x"})
 	if err != nil || !c.Until.Equal(noon.Truncate(24*time.Hour).AddDate(0, 0, 1)) || len(c.places) != 1 || c.places[0].Folder != "x" {
@@ -58,7 +58,7 @@ func TestToOfAccept(t *testing.T) {
 	}
 }
 
-// All sinks in TestSecretsInLog fail, because failures are logged.
+// All sinks in this test fail, so that the program logs failures.
 func TestSecretsInLog(t *testing.T) {
 	const secret = "Pq7hunter"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")

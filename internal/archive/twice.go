@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located caches the GPUs of the hour that is being archived, by cluster.
+// located caches the GPUs of the current hour, by cluster.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
@@ -25,8 +25,8 @@ func (l *located) add(h *table.Hour) {
 	l.clusters[h.Cluster] = table.SeenIn(h)
 }
 
-// checkTwice refuses an hour if the sink already contains one of its GPUs in the same hour of another cluster.
-// Otherwise the same samples would be archived under two names.
+// checkTwice refuses an hour if the sink contains one of its GPUs in another cluster at the same time. Otherwise the
+// same samples would be archived under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {

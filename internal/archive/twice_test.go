@@ -19,7 +19,7 @@ func (w *world) once(sink sinks.Place, args ...string) error {
 	return a.filers[0].once(w.Context())
 }
 
-// TestOtherLabel runs with --cluster. Series with another value of the label cluster must not be archived.
+// TestOtherLabel uses --cluster. The archive must ignore series with a different cluster label.
 func TestOtherLabel(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -65,8 +65,8 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
-// TestRenamed adds the label cluster to a fleet without it, and runs rename-cluster on the same day. Hours that are
-// read again, now from labelled series, must not be archived twice.
+// TestRenamed adds the label cluster to a fleet, and runs rename-cluster on the same day. The archive then reads hours
+// again, now from series with the label. It must not archive these hours twice.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()
@@ -107,7 +107,7 @@ func TestRenameFlags(t *testing.T) {
 	}
 }
 
-// TestMovedInAnHour moves a board to another cluster within an hour. Both clusters must contain the board in this hour.
+// Within one hour, a board moves to another cluster. Both clusters must contain the board in this hour.
 func TestMovedInAnHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()
@@ -121,7 +121,7 @@ func TestMovedInAnHour(t *testing.T) {
 	})
 }
 
-// moving replaces the samples. In the new samples, a board moves to another cluster after 150 minutes.
+// moving replaces the samples by samples of a board that moves to another cluster after 150 minutes.
 func (w *world) moving() {
 	w.samples = foldtest.NewStore()
 	for minute := range 7 * 60 {

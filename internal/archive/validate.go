@@ -96,7 +96,7 @@ func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents rejects passwords in the web configuration: they would apply to all paths, but senders of events send
+// validateEvents rejects passwords in the web configuration. They would apply to all paths, but senders of events send
 // no password.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {

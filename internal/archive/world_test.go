@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// world runs archives in simulated time on the record of simulated fleets.
+// world runs archives in simulated time, on the samples of simulated fleets.
 type world struct {
 	*testing.T
 	begin   time.Time
@@ -51,7 +51,7 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
-// Tests share the record of the clusters east and west; no test changes it.
+// Tests share the samples of the clusters east and west, so no test may change them.
 var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	samples := foldtest.NewStore()
 	for i, cluster := range []string{"east", "west"} {
@@ -60,7 +60,7 @@ var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	return samples
 })
 
-// When the test starts, the clusters east and west have run for five and a half hours. Both continue until an hour
+// At the start of the test, the clusters east and west have run for five and a half hours. Both continue until an hour
 // after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func (w *world) until(hours, minutes int) {
 	synctest.Wait()
 }
 
-// The archive runs until the returned function is called.
+// The archive runs until the caller calls the returned function.
 func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	w.Helper()
 	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), places...)
@@ -144,7 +144,7 @@ func (w *world) changed(name string, change func(sink) sink) (sinks.Place, strin
 	return d, dir
 }
 
-// filed returns the revision of each hour of a cluster. Hours are numbered from the start of the simulation.
+// filed returns the revision of each hour of a cluster. Hour 0 is the start of the simulation.
 func (w *world) filed(dir, cluster string) map[int]int64 {
 	revisions := make(map[int]int64)
 	for hour, found := range w.manifest(dir, cluster) {
@@ -153,7 +153,7 @@ func (w *world) filed(dir, cluster string) map[int]int64 {
 	return revisions
 }
 
-// No sink may use the folder during a call of manifest.
+// A sink locks its folder, so no sink may be open during a call of manifest.
 func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	w.Helper()
 	s, err := files.Open(dir, []string{"csv"})
