@@ -26,8 +26,8 @@ const (
 	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. A pod with 4,000 devices does not
 	// exceed it.
 	maxListed = 512 << 10
-	// maxParts is the maximum number of parts in a response. Each container, device and claim is a part, and each pod
-	// counts as podParts more parts.
+	// maxParts is the maximum number of parts in a response. Each container, device and claim is one part. Each pod
+	// adds podParts parts.
 	maxParts = 50_000
 	podParts = 10
 	// maxDevices is the maximum number of GPUs, partitions and replicas that all pods hold.

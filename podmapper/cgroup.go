@@ -13,8 +13,8 @@ import (
 // cgroup is the parsed content of /proc/<pid>/cgroup. The zero value means that the process is, or may be, in a pod
 // that cannot be identified.
 type cgroup struct {
-	// podUID is the UID of the pod. If the exporter has a private cgroup namespace, podUID is empty for a process in
-	// another container of the exporter's pod, because the path of such a process does not contain the pod.
+	// podUID is the UID of the pod. podUID is empty for a process in another container of the exporter's pod if the
+	// exporter has a private cgroup namespace. The path of such a process does not contain the pod.
 	podUID string
 	// containerID is empty for a process in a pod but outside the pod's containers. A host process has a container id
 	// if a container engine started it.
@@ -110,9 +110,9 @@ func parsePath(segments []string) cgroup {
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
 // podOfSegment returns the pod's UID if the segment is the cgroup of a pod. It does not check the format of the UID.
-// With the systemd driver, its name is kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced
-// by underscores or escaped. With the cgroupfs driver, its name is pod<uid> below kubepods[/<class>]. Other cgroups
-// whose names contain "pod" are not cgroups of pods.
+// With the systemd driver, the cgroup is named kubepods[-<class>]-pod<uid>.slice. The dashes of the UID are replaced by
+// underscores or escaped. With the cgroupfs driver, the cgroup is named pod<uid> below kubepods[/<class>]. Other
+// cgroups whose names contain "pod" are not cgroups of pods.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")

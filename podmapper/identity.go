@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// identities contains the devices of each identified pod. It is used to find the UIDs of the pods in the kubelet's
-// lists, which contain only names. Another pod can get the name of a pod while a process of the old pod still hangs in
-// the driver. A pod keeps its devices until it ends. If the list contains other devices for the name, they belong to
-// another pod.
+// identities contains the devices of each identified pod. The kubelet's lists contain only the names of pods, so the
+// devices are used to find the UIDs. A new pod can get the name of an old pod while a process of the old pod still
+// hangs in the driver. A pod keeps its devices until it ends. So if the list contains other devices for a name, the
+// name belongs to a new pod.
 //
 // A pod without a log link cannot be distinguished from an earlier pod with the same name if the earlier pod had the
 // same devices or was never identified. A static pod can restart with the same UID. If it then has different devices,
@@ -25,7 +25,7 @@ type candidates map[podName][]candidate
 
 type candidate struct {
 	uid string
-	// logs is set if the pod has links or a log directory now, and not only earlier.
+	// logs is set if the pod currently has log links or a log directory.
 	logs bool
 }
 

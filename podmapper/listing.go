@@ -241,8 +241,8 @@ func countHolders(list []holding) map[string]int {
 	return n
 }
 
-// sharing returns the way in which a device is shared. It cannot distinguish MPS from time-slicing, and cannot detect a
-// claim with admin access that only monitors the device, because the kubelet does not report this.
+// sharing returns the way in which a device is shared. The kubelet does not distinguish MPS from time-slicing. It also
+// does not report admin access, so a claim that only monitors a device counts as a holder.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:

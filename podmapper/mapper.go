@@ -290,8 +290,8 @@ func (m *Mapper) warnOfIDs() {
 }
 
 // mayHaveRestarted reports whether a response must be ignored because it contains none of the pods that held GPUs
-// before. The kubelet may have just started, because a kubelet lists no pods, or only its static pods, in its first
-// second. The mapper soon requests another response and always accepts it.
+// before. Such a response may come from a kubelet that has just started. In its first second, a kubelet lists no pods,
+// or only its static pods. The mapper soon requests another response and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is stored after its link was last listed or looked up. In this time, the
-// processes of a container whose link the kubelet has removed must end, and the last response of the kubelet must
-// become stale.
+// keepNames is the time for which a container is stored after its link was last listed or looked up. After the kubelet
+// has removed a link, two things must happen within this time: the container's processes end, and the kubelet's last
+// response becomes stale.
 const keepNames = 5 * time.Minute
 
 // minIDDigits is the number of digits of a container's id that suffice to identify the container. Container engines

@@ -103,8 +103,8 @@ func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }
 
-// isBeside reports whether the segment is another container of the exporter's pod. It uses the form that the path has
-// if the exporter has a private cgroup namespace.
+// isBeside reports whether the segment is another container of the exporter's pod. If the exporter has a private cgroup
+// namespace, the path of such a container begins with "..".
 func isBeside(segment string, above []string) bool {
 	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
 }

@@ -40,9 +40,9 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the only container of a pod that has a log directory. The kubelet's list must contain no other
-// container of the pod. The kubelet creates a container's directory before it creates the container, so each running
-// container has a directory. The directory of an init container remains after its end.
+// single returns the container of a pod if only one container of the pod has a log directory. The kubelet's list must
+// contain no other container of the pod. The kubelet creates a container's directory before it creates the container,
+// so each running container has a directory. The directory of an init container remains after its end.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {

@@ -21,7 +21,7 @@ type library struct {
 	functions, symbols sync.Map // results of has and exact, by name
 }
 
-// After an error, no function may be called except [library.version], not even nvmlShutdown.
+// After an error, only [library.version] may be called. Even nvmlShutdown is forbidden.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err

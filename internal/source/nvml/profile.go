@@ -51,8 +51,8 @@ const maxProfiled = time.Minute
 // maxRate is higher than the transfer rate of any GPU's links, in bytes per second.
 const maxRate = 1e14
 
-// maxSampling is the longest time that a sample may take, because the driver may read the counters at any moment during
-// the call.
+// maxSampling is the longest time that a sample may take. The driver reads the counters at an unknown moment of the
+// call, so the time of a slower sample is too uncertain.
 const maxSampling = time.Second
 
 type profiled struct {

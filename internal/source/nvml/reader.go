@@ -32,8 +32,8 @@ type gpuReader struct {
 	rates      rates
 	details    details
 	profile    profiler
-	// devices contains the MIG devices. divided is set when all of them were read; they are not read again until they
-	// change.
+	// devices contains the MIG devices. divided is set after all MIG devices were read. They are read again only when
+	// they change.
 	devices []migDevice
 	divided bool
 	// gpm belongs to the session. An earlier reader of this GPU may have used the same gpm.

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// After an error the recovery action is unknown. If the driver or the GPU does not support it, it is not read again.
+// After an error the recovery action is unknown. An action that the driver or the GPU does not support is not read
+// again.
 func (g *gpuReader) readRecovery(q *inquiry) {
 	g.recovery = ""
 	if g.unreported {

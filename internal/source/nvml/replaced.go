@@ -68,7 +68,7 @@ func mappedLibrary() string {
 }
 
 // check adds the two versions and the program's next step to the error if the driver was replaced. The time until a
-// restart is counted from the first mismatch. A timeout between two mismatches does not change this.
+// restart is counted from the first mismatch. A timeout between two mismatches does not restart the count.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -162,7 +162,7 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// Getting the handle opens the GPU. The UUID is not used, because to find a UUID the driver opens other GPUs until it
+// Getting the handle opens the GPU. handle does not use the UUID: to find a UUID, the driver opens other GPUs until it
 // finds the right GPU (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {

@@ -115,9 +115,8 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 // If there is no open session, or if the driver was reloaded, open starts a new session in a lane. If this takes longer
 // than the current Read, the next Read continues to wait.
 //
-// NVML counts initialisations, and an unloaded driver is released only when each of them has been shut down. Therefore
-// a new session cannot start before the old session is shut down. A session must not be shut down while a call is
-// stuck.
+// NVML counts initialisations. It releases an unloaded driver only after as many shutdowns. Therefore a new session
+// cannot start before the old session is shut down. A session must not be shut down while a call is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
