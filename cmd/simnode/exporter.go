@@ -16,8 +16,8 @@ import (
 )
 
 // When the context ends, the exporter receives SIGTERM and, five seconds later, SIGKILL. If simnode is killed, the
-// kernel also kills the exporter. The exporter has its own process group, so Ctrl-C on the terminal stops only simnode,
-// which then stops the exporter.
+// kernel also kills the exporter. The exporter has its own process group, so Ctrl-C on the terminal stops only simnode.
+// Simnode then stops the exporter.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := libraryPath(opts.library)
 	if err != nil {
@@ -43,8 +43,7 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// Without checkAddress, the exporter would wait until the address is free, and users would see the other program's
-// pages.
+// If another program used the address, the exporter would wait, and users would see the pages of this program.
 func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

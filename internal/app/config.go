@@ -194,8 +194,7 @@ func (c *Config) validate() error {
 	if c.KernelLog != "" {
 		absolute("xid.kernel-log", c.KernelLog)
 	}
-	// The board refreshes its counter every 100 ms. With shorter ticks the counter would appear not
-	// to change.
+	// The board refreshes its counter every 100 ms. With a tick of at least 200 ms, each reading finds a new value.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
 	// The sampler remembers an ended process only for half a minute, so the next tick must begin within this time.
 	if c.Tick > 30*time.Second {

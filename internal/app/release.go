@@ -61,7 +61,8 @@ type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while the exporter has no file of the driver open or, if only a GPU is released, no file of this GPU.
+	// Done is set while the exporter has closed all files of the driver. If only a GPU is released, Done is set while
+	// all files of this GPU are closed.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -85,8 +86,8 @@ func (r *release) isIn(dir *state.Dir) bool {
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
 }
 
-// ReleaseDriver makes the exporter that uses the configured state directory release the driver,
-// and waits until the driver is released.
+// ReleaseDriver makes a running exporter release the driver, and waits until the driver is released. The state
+// directory in the configuration determines the exporter.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

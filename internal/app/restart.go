@@ -18,8 +18,8 @@ type Restart struct {
 
 func (r Restart) Error() string { return r.Cause.Error() }
 
-// firstReading limits the time for which clients wait for the first reading after a restart, if they connected before
-// the restart.
+// firstReading limits the time for which the server waits for the first reading after a restart. Clients that connected
+// before the restart wait for the server.
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced, it returns a [Restart]. If a

@@ -63,7 +63,7 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 }
 
 // matchConstraints restricts the policy to pods in one namespace. This is gpuledger's own namespace, in which there is
-// no device plugin. Each overlay with the policy replaces it by the namespace of its device plugin.
+// no device plugin. Each overlay with the policy replaces this namespace by the namespace of its device plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{

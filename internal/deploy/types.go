@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Each type is the schema of strings with a certain format. If a setting's default is empty, an empty string is also
-// valid for the setting.
+// Each type stands for strings with a certain format; leaves contains the formats. If a setting's default is empty, an
+// empty string is also valid for the setting.
 type (
 	absolutePath string
 	duration     string // duration in the format of Prometheus
@@ -67,9 +67,9 @@ type (
 	}
 )
 
-// settingTypes contains the types of settings whose defaults do not show the type, because the default is, for example,
-// an empty list. The key is the last part of the setting's name or, if several settings end with this part, the whole
-// name. The value is a schema or a value of a Go type.
+// settingTypes contains the types of settings whose default, such as an empty list, does not show the type. The key is
+// the last part of the setting's name or, if several settings end with this part, the whole name. The value is a schema
+// or a value of a Go type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},

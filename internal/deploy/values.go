@@ -97,8 +97,8 @@ type schema struct {
 // rejected lists settings of other charts that a template of this chart rejects with an error message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
-// Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as labels, and in
-// global, because Helm passes global to all charts of a release.
+// Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as labels. It also
+// accepts unknown keys in global, because Helm passes global to all charts of a release.
 func Schema(values []Value) ([]byte, error) {
 	root := section("")
 	root.Version = "http://json-schema.org/draft-07/schema#"

@@ -21,7 +21,7 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether the pods belong to a program other than a device plugin to which the exporter can be added.
+// otherHost reports whether the exporter can be added to the pods although their program is no device plugin.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }

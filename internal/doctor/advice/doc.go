@@ -1,4 +1,3 @@
-// Package advice determines how to install gpuledger on a cluster, on which Nodes the exporter is
-// missing, and why. The package uses documents from the API server, but the caller of the package
-// requests the documents.
+// Package advice determines how to install gpuledger on a cluster, on which Nodes the exporter is missing, and why. The
+// package makes no requests itself: its caller provides the function [Get].
 package advice

@@ -79,8 +79,8 @@ type found struct {
 
 func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
 
-// shares reports whether the containers in the device plugin's pods share a process namespace. They do if the device
-// plugin uses a configuration file.
+// shares reports whether the containers in the device plugin's pods share a process namespace. They share a process
+// namespace if the device plugin uses a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
