@@ -11,10 +11,13 @@ import (
 )
 
 // correct compares the declared allocations, which come from files, with the use of each GPU. It drops declared
-// allocations without an owner. If an owner uses a GPU but the files for this GPU do not name the owner, the files are
-// wrong. Only the owners that use the GPU then count as its holders. This does not apply to an owner that started after
-// the files were read. An owner whose file is missing remains a holder while it uses the GPU, because an epilog may
-// remove the file before the last process ends. correct reports the first contradiction in the stage "units".
+// allocations without an owner.
+//
+// If an owner uses a GPU but the files for this GPU do not name the owner, the files are wrong. Only the owners that
+// use the GPU then count as its holders. Owners that started after the files were read are exempt.
+//
+// An epilog may remove a file before the last process of the job ends. Therefore an owner whose file is missing remains
+// a holder while it uses the GPU. correct reports the first contradiction in the stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -47,7 +50,6 @@ func (s *Sampler) correct(v view) {
 	}
 }
 
-// used returns the UUIDs of the GPUs that each unit uses.
 func (v view) used() map[gpu.Owner][]string {
 	by := make(map[gpu.Owner][]string)
 	for uuid, p := range v.processes {
@@ -72,9 +74,8 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a GPU or MIG instance although no declaration names the owner.
-// Either the device is declared only for other owners, or the owner held the device before and the device is no longer
-// declared.
+// unnamed returns one process of each owner that uses a GPU or MIG instance without a declaration. Either the device is
+// declared only for other owners, or it was declared for this owner before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -88,19 +89,19 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation can contradict a process. The allocation must be for the GPU or
-// instance that the process uses, and both owners must have the same kind and scope.
+// isBeside reports whether a declared allocation can contradict a process. The allocation must include the GPU or
+// instance that the process uses. Both owners must have the same kind and scope.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the GPU or instance of an allocation while its owner does not.
+// contradicted reports whether other owners use the GPU or instance of an allocation, but its owner does not.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// An allocation counts as shared if the same GPU or instance has other users or holders.
+// An allocation counts as shared if its GPU or instance has other users or holders.
 func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gpu.Allocation) {
 	for _, g := range users {
 		beside := func(owner gpu.Owner, instance string) bool {

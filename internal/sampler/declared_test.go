@@ -44,8 +44,8 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// A job works on a GPU while a file names other jobs or no live job. The job must be credited with the time for which
-// it works, and the stage "units" must report the file, unless the file also names this job.
+// A job works on a GPU while a file names other jobs or no live job. The job must be credited with the time in which it
+// works. The stage "units" must report the file unless the file also names this job.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -89,8 +89,8 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// A file has precedence over use as long as it may be correct. The job in the file holds the GPU without a process. In
-// the meantime, the GPU is used by a process of the host, by a pod, or by a job that started after the last poll.
+// A file takes precedence over use as long as it may be correct. The job in the file holds the GPU without a process. A
+// process of the host, of a pod, or of a job that started after the last poll uses the GPU at this time.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestMissingPrologFile(t *testing.T) {
 	}
 }
 
-// When the file of one of two jobs on different MIG instances is removed, the jobs must still not share an instance.
+// Two jobs use different MIG instances. When the file of one job is removed, the jobs must still not share an instance.
 func TestMissingFileOfInstance(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -168,7 +168,7 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// The mapper must receive the list of GPUs that units use, but only if files declare GPUs.
+// The mapper must receive the GPUs that units use, but only if files declare GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))

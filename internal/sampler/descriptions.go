@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A descriptionRow contains the description of a unit for the next exporter process. An epilog removes the job's files
+// A descriptionRow stores the description of a unit for the next exporter process. An epilog removes the job's files
 // when the job ends, but the job's series remain for a while. The row does not contain the user's name.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
@@ -26,7 +26,7 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the rows that an earlier exporter stored and the rows that this exporter saved.
+// stored contains the rows of an earlier exporter. saved contains the rows that this exporter saved last.
 type descriptions struct {
 	stored, saved []descriptionRow
 	due           time.Duration // boot-clock time of the next save
@@ -36,7 +36,7 @@ type descriptions struct {
 const (
 	// describeEvery is the minimum time between two saves.
 	describeEvery = 5 * time.Second
-	// maxDescriptions limits the number of rows. maxDescription limits the length of a text in a row, in bytes.
+	// maxDescriptions limits the number of rows. maxDescription limits the bytes of each text in a row.
 	maxDescriptions = 4096
 	maxDescription  = 255
 )
@@ -59,8 +59,8 @@ func (d *descriptions) check() error {
 	return nil
 }
 
-// complete adds the stored descriptions of units that have an account. If the SLUIDs differ, the description belongs to
-// an earlier run of the job, and complete omits it.
+// complete adds the stored descriptions of units that have an account. If the SLUIDs differ, the stored description
+// belongs to an earlier run of the job, so complete omits it.
 func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
 	if len(d.stored) == 0 {
 		return units

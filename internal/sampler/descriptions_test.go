@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// newJobWorld returns a world with the job 4711 on a GPU. An exporter has run for 30 ticks and ended.
+// newJobWorld returns a world with the job 4711 on a GPU. An exporter has run for 30 ticks and has ended.
 func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())
@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// A job keeps its description until its series end, even if the epilog has removed the job's files and the exporter has
-// restarted. Data about users must not be stored.
+// A job must keep its description until its series end, even if the epilog has removed the job's files and the exporter
+// has restarted. The exporter must not store data about users.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -67,7 +67,7 @@ func TestDescriptionAfterRestart(t *testing.T) {
 	}
 }
 
-// The exporter must ignore a table that an exporter cannot have written, and keep the file under another name.
+// The exporter must ignore a table that no exporter can have written. It must keep the file under another name.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",
@@ -90,7 +90,7 @@ func TestCorruptDescriptions(t *testing.T) {
 	}
 }
 
-// A failed save must be logged once, and a later attempt must save the descriptions.
+// The exporter must log a failed save once. A later attempt must save the descriptions.
 func TestUnsavedDescriptions(t *testing.T) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())

@@ -10,8 +10,8 @@ import (
 // devices contains the GPUs that the driver lists, and resolves the device names of the kubelet.
 type devices []gpu.Device
 
-// lookUp adds the GPU and the MIG instance to each allocation. If the driver does not list the device, the UUID stays
-// empty, unless the device name is itself the UUID of a GPU, because this GPU may be lost.
+// lookUp adds the GPU and the MIG instance to each allocation. If the driver does not list the device, the UUID
+// normally stays empty. But if the device name is the UUID of a GPU, lookUp uses it, because the GPU may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
@@ -49,7 +49,7 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. Two claims of an owner on the same device count as one allocation.
+// holdingKey identifies an allocation. Two claims of an owner on one device count as one allocation.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
@@ -99,8 +99,8 @@ func (ds devices) at(position int) (uuid, instance string) {
 	return "", ""
 }
 
-// owned returns a function that reports whether a partition contains the named device. The address of a partitioned GPU
-// refers to its first partition.
+// owned returns a function that reports whether a partition contains the named device. The PCI address of a partitioned
+// GPU refers to its first partition.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
@@ -129,7 +129,6 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant returns a function that reports whether the partition name refers to an instance.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

@@ -67,7 +67,7 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// An index must refer to the present GPU although a lost GPU had the same index.
+// An index must refer to the present GPU even if a lost GPU had this index.
 func TestLostIndex(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -93,7 +93,7 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// An index must refer to the NVIDIA GPU even if a GPU of another vendor has the same index.
+// An index must refer to the NVIDIA GPU even if a GPU of another vendor has this index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
@@ -110,7 +110,7 @@ func TestIndexOfVendor(t *testing.T) {
 	}
 }
 
-// AMD GPUs and partitions are found by position, even in a machine that also contains an NVIDIA GPU.
+// AMD GPUs and partitions must be found by position, even in a machine that also contains an NVIDIA GPU.
 func TestPosition(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Position = new(1)

@@ -30,7 +30,7 @@ func extended(t *testing.T, v any) any {
 }
 
 // An older exporter must continue the books in the state file of a newer exporter and ignore unknown fields. If the
-// file has a later format version, it must open new books and keep the file.
+// file has a later format version, the older exporter must open new books and keep the file.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

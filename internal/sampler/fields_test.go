@@ -13,24 +13,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// charged contains the paths of the report values that the ledger uses. An entry covers all paths that begin with it.
+// charged contains the paths of the report values that the ledger uses. An entry covers all paths with this prefix.
 var charged = []string{
 	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.Partitions", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy", "Readings.QuietPower", "Readings.QuietSampled",
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused contains the paths of the report values that are not in the snapshot and do not reach the ledger directly.
+// unused contains the paths of the report values that are not in the snapshot and that the sampler does not copy to the
+// ledger.
 var unused = []string{"Opening.Vendor", "Opening.Index", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// A value of a report that the ledger uses must be in the observation, and all other values must be in the snapshot.
-// Other tests check memory, MPS clients and Opening. ModuleShare is an exception, because the sampler computes it.
+// A report value that the ledger uses must be in the observation. All other values must be in the snapshot. Other tests
+// check memory, MPS clients and Opening. ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)
 		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
 		reading := &r.Readings[0]
 		reading.ModulePower.Module = 2
-		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // a different metric, because otherwise the sum would be added to the health value
+		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // for the same metric, the sampler would add the sum to the health value
 		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
 			span.To = time.Second
 		}
@@ -50,7 +51,6 @@ func TestEveryFieldIsUsed(t *testing.T) {
 	})
 }
 
-// use returns the snapshot and the observation that the sampler makes from a report.
 func use(t *testing.T, r *gpu.Report) (*gpu.Snapshot, ledger.Observation) {
 	t.Helper()
 	w := newWorld(t)

@@ -28,15 +28,15 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number of the board or of the chassis became known or changed. It is zero
-	// if the numbers have not changed since the GPU was first found.
+	// Renamed is the time at which the serial number of the board or chassis became known or changed. It is zero if
+	// neither number has changed since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of energy counter resets that Events.Reset already includes.
 	Resets uint64 `json:"resets,omitempty"`
 	// Counts is replaced as a whole, because copies of the entry share the map.
 	Counts gpu.Counts `json:"counts,omitempty"`
-	// CountsSince is the wall-clock time of the boot, computed at the first reading with counters.
+	// CountsSince is the wall-clock time of the boot. It is computed at the first reading with counters.
 	CountsSince time.Time `json:"counts_since,omitzero"`
 }
 
@@ -44,7 +44,7 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore adds the GPUs that an earlier exporter found since the boot. For a GPU that is already in the list, it adds
+// restore adds the GPUs that an earlier exporter found since the boot. If the list already contains a GPU, restore adds
 // the errors that the earlier exporter counted.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
@@ -65,7 +65,7 @@ func (r *gpuList) restore(saved map[string]entry) {
 }
 
 // A GPU is lost if its driver does not list it, unless the exporter may still be opening it. It stays lost until it
-// returns, or until another GPU appears at its PCI address.
+// returns or another GPU appears at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -103,10 +103,9 @@ func (r *gpuList) addEvents(events []gpu.DriverEvent) {
 	}
 }
 
-// read records the time and the counters of a reading. The driver starts to count when it is loaded, after the boot, so
-// all counters were 0 at the boot. AMD GPUs that are connected to the processor by XGMI are an exception: they keep
-// their error counts during a warm reset, and amdgpu adds these counts when it is loaded (Linux,
-// amdgpu_persistent_edc_harvesting).
+// read records the time and the counters of a reading. All counters were 0 at the boot, because the driver starts to
+// count when it is loaded. AMD GPUs that are connected to the processor by XGMI are an exception. They keep their error
+// counts during a warm reset, and amdgpu adds these counts when it is loaded (Linux, amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
@@ -114,7 +113,7 @@ func (e *entry) read(reading *gpu.Reading) {
 	}
 }
 
-// An error waits in unplaced until a driver has listed its GPU.
+// addKernel keeps an error in unplaced until a driver lists its GPU.
 func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
@@ -127,10 +126,9 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced limits the errors that wait until a driver lists their GPU.
 const maxUnplaced = 1024
 
-// The address has no function number. at does not return a GPU that was replaced.
+// The address has no function number. at skips replaced GPUs.
 func (r *gpuList) at(address string) (uuid string, ok bool) {
 	for uuid, e := range r.entries {
 		place, _, _ := strings.Cut(e.PCIBusID, ".")
@@ -141,7 +139,6 @@ func (r *gpuList) at(address string) (uuid string, ok bool) {
 	return "", false
 }
 
-// reset records that the energy counter of a GPU was reset.
 func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 	r.edit(uuid, func(e *entry) {
 		if resets > e.Resets {
@@ -155,8 +152,8 @@ func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// isOpening reports whether the exporter may still be opening a present GPU. After a restart of the exporter or of the
-// driver, the first call for a GPU can take longer than a tick.
+// isOpening reports whether the exporter may still be opening a present GPU. The first call for a GPU after a restart
+// of the exporter or driver can take longer than a tick.
 func (e *entry) isOpening(list []gpu.Opening) bool {
 	return e.Present && slices.Contains(list, gpu.Opening{Vendor: e.Vendor, Index: e.Index})
 }
@@ -171,9 +168,8 @@ func (r *gpuList) countOpening(report gpu.Report) (n int) {
 	return n
 }
 
-// If the driver does not report the serial number of the board or the chassis now, remember adds the last known number.
-// A driver that was just loaded may not report the number, but the number must not disappear, because it is a label of
-// counters.
+// remember adds the last known serial number of the board or chassis if the driver does not report it now. A driver
+// that was just loaded may not report it yet, but a label of counters must not disappear.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -183,7 +179,7 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// A replaced GPU leaves the list after its book was published for the retention time.
+// A replaced GPU leaves the list when its book is no longer published.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
@@ -208,7 +204,7 @@ func (r *gpuList) edit(uuid string, change func(*entry)) {
 	}
 }
 
-// Present GPUs come first, because a present GPU may have the index or minor number of a lost GPU.
+// Present GPUs come first, because a lost GPU may have the same index or minor number.
 func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {

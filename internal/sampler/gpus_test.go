@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A lost GPU keeps its identity until another GPU has the same PCI address. Other GPUs must not be affected.
+// A lost GPU must keep its identity until another GPU has its PCI address. Other GPUs must not change.
 func TestLost(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -42,7 +42,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A restarted energy counter counts as one reset, even if the exporter restarts.
+// A restarted energy counter must count as one reset, even if the exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -60,7 +60,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// When a replaced GPU has returned and is lost again, it must stay in the list.
+// If a replaced GPU returns and is lost again, it must stay in the list.
 func TestReplacedReturns(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -77,8 +77,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// The book of a lost GPU is published for the retention time. The book of a hung GPU is published as long as the GPU
-// hangs.
+// The book of a lost GPU must be published for the retention time. The book of a hung GPU must be published as long as
+// the GPU hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -103,7 +103,7 @@ func TestRetention(t *testing.T) {
 }
 
 // After the retention time, the processes of a lost GPU must not count towards the process limit. If the GPU was
-// replaced, its book must be removed from the state.
+// replaced, its book must leave the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -131,8 +131,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// Renamed is the time at which a serial number is first reported or changes. If the driver stops reporting a serial
-// number, the last known number must be kept, even after a restart.
+// Renamed must be the time at which a serial number was first reported or changed. If the driver stops reporting a
+// serial number, the exporter must keep the last known number, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -218,8 +218,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// A GPU that hangs while the exporter starts must not delay other GPUs. The holder of the other GPU must be credited
-// with every second and charged for it.
+// A GPU that hangs while the exporter starts must not delay other GPUs. The holder of the other GPU must get and pay
+// for every second.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -237,15 +237,16 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// Each error in the kernel's log must count once. The driver also reports one error as an event, one error is older
-// than the exporter, one error is of a GPU that was not listed yet, and one error is read again after a restart.
+// Each error in the kernel's log must count once. There are four special errors: the driver also reports the first as
+// an event, the second is older than the exporter, the third is of a GPU that was not listed yet, and the fourth is
+// read again after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)
 	log := []gpu.KernelError{
 		{Address: "0000:43:00", Code: 63, Sequence: 7, At: at},
 		{Address: "0000:1b:00", Code: 31, Sequence: 9, At: at},
-		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // a GPU that no driver lists
+		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // of a GPU that no driver lists
 	}
 	w.kernelLog = slices.Clone(log)
 	all := w.devices

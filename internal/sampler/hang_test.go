@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// During a save that hangs, the sampler must update gauges, but not books, because it publishes only saved books. After
-// the save, no energy may be missing.
+// During a save that hangs, the sampler must update gauges. It must not update books, because it publishes only saved
+// books. After the save, no energy may be missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// Until the state file of the previous exporter is read, books and errors must not be published, because the values in
-// the file would count twice. GPUs must be published, so that probes and gauges work. An error in this time must count
-// when the file has been read.
+// Until the state file of the previous exporter is read, the sampler must not publish books and errors, because the
+// values in the file would count twice. It must publish GPUs, because probes and gauges need them. An error in this
+// time must count after the file was read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -15,7 +15,7 @@ type usage struct {
 	known, required bool
 	// reserved is set if the GPU is reserved for unknown pods.
 	reserved bool
-	// unlisted reports whether a container started after the last request to the kubelet for allocations.
+	// unlisted reports whether an owner started after the last request to the kubelet for allocations.
 	unlisted func(gpu.Owner) bool
 	// unplaced contains the allocations of unknown GPUs.
 	unplaced []gpu.Allocation
@@ -26,7 +26,8 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 }
 
 // usage compares the processes on a GPU with its allocations. If the list of allocations is outdated, it includes only
-// the allocations whose pod uses the GPU. They are still valid, because a pod keeps its allocations until it ends.
+// the allocations of pods that use the GPU. These allocations are still valid, because a pod keeps its allocations
+// until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -44,7 +45,6 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	return u
 }
 
-// unlisted reports whether an owner started after the last request for allocations.
 func (s *Sampler) unlisted(c gpu.Owner) bool { return s.seen[c].first > s.requested }
 
 // holdsGPU uses the last known allocations.
@@ -68,8 +68,8 @@ type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner that left its GPU is remembered. If the owner returns within this time,
-// it does not count as new.
+// rememberOwners is the time for which an owner that left its GPU is remembered. An owner that returns within this time
+// does not count as new.
 const rememberOwners = 10 * time.Minute
 
 func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
@@ -98,9 +98,11 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 }
 
 // holders returns the holders and the other users of the GPU. The kubelet may not list allocations of init containers.
-// Therefore, a container without an allocation is listed with the resource, claim and sharing of the first allocation
-// of its pod. If only the pod of a process is known and the pod has an allocation, holders lists only the container
-// with the allocation.
+// Therefore holders gives a container without an allocation the resource, claim and sharing of its pod's first
+// allocation.
+//
+// If only the pod of a process is known and the pod has an allocation, holders lists only the container with the
+// allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -129,14 +131,14 @@ func (u *usage) holders() []gpu.Holder {
 	return out
 }
 
-// heldByPod returns the index of an allocation to the pod of a process, or -1.
+// heldByPod returns the index of an allocation to the process's pod, or -1.
 func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the pod of a process may hold this GPU. It may hold the GPU if the GPU is reserved for
-// unknown pods, if the pod has an allocation of an unknown GPU, or if the pod may have received an allocation since the
-// last request to the kubelet.
+// mayHold reports whether the pod of a process may hold this GPU. There are three reasons: the GPU is reserved for
+// unknown pods, the pod has an allocation of an unknown GPU, or the pod may have received an allocation since the last
+// request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }

@@ -15,7 +15,7 @@ func TestUse(t *testing.T) {
 	initContainer.Part = "warm-up"
 	tests := []struct {
 		name           string
-		given, used    []gpu.Owner // processes on the first GPU
+		given, used    []gpu.Owner // owners of allocations and of processes on the first GPU
 		strays, unused int
 		sharing        []gpu.Sharing
 	}{
@@ -93,8 +93,7 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// A container with two allocations of one GPU counts as one holder. Its number of replicas is the larger of the two
-// numbers.
+// A container with two allocations of one GPU must count as one holder, with the larger number of replicas.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -111,8 +110,8 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// Until the next pod-resources list, use of the GPU by a new process must not be reported as unallocated. If the
-// process ends, and another process of its container starts within minutes, the container must not count as new.
+// Until the next pod-resources list, use of the GPU by a new container must not be reported as unallocated. If its
+// process ends and the container starts another process within minutes, the container must not count as new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -143,7 +142,7 @@ func TestNewcomer(t *testing.T) {
 	look("the kubelet listed the allocation", 0, gpu.SharingExclusive)
 }
 
-// Strays and unused allocations are unknown if the kubelet reports no allocations or the driver returns no reading.
+// Strays and unused allocations must be unknown if the kubelet reports no allocations or the driver returns no reading.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Known = false
@@ -158,8 +157,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// On a machine without a device allocator, the use of a GPU must never be reported as unallocated. The energy of an
-// unused GPU must have the reason idle.
+// On a machine without a device allocator, use of a GPU must never be reported as unallocated. The energy of an unused
+// GPU must have the reason idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -174,8 +173,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// On a GPU that is reserved for unknown pods, processes must not count as strays, no pod must hold the GPU, and idle
-// energy must not be charged to any owner.
+// On a GPU that is reserved for unknown pods, processes must not count as strays, no pod must hold the GPU, and no
+// owner must pay for idle energy.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -208,7 +207,7 @@ func TestUnitHolds(t *testing.T) {
 	}
 }
 
-// While the kubelet returns no allocations, a snapshot must contain the last known holders, and no unallocated use. The
+// While the kubelet returns no allocations, a snapshot must contain the last known holders and no unallocated use. The
 // ledger must get no allocations.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
@@ -222,7 +221,7 @@ func TestSilentKubelet(t *testing.T) {
 	before := w.ticks(s, 2).GPUs[0].Holders
 
 	w.allocations = gpu.Allocations{}
-	w.runs(first, 44, serve) // the pod now uses a GPU other than its allocated GPU
+	w.runs(first, 44, serve) // not the allocated GPU of this pod
 	w.ticks(s, 20)
 	snap := w.ticks(s, 1)
 	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Owner: serve}, Sharing: gpu.SharingUnknown})
@@ -244,9 +243,8 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// If the allocated device of a pod is unknown, the pod may hold any GPU. The pod's use of a GPU must not be reported as
-// unallocated, and the pod must not be charged for holding a GPU. The use by other pods must be reported as
-// unallocated.
+// If the allocated device of a pod is unknown, the pod may hold any GPU. Its use of a GPU must not be reported as
+// unallocated, but it must not pay for holding a GPU. Use by other pods must be reported as unallocated.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -267,8 +265,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// The driver's process lists are ignored if the exporter has its own PID namespace. Holders must be charged for their
-// allocations, and no owner must be charged for use.
+// The sampler must ignore the driver's process lists if the exporter has its own PID namespace. Holders must be charged
+// for their allocations. No owner must be charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -289,8 +287,8 @@ func TestPrivatePIDs(t *testing.T) {
 	}
 }
 
-// An allocation is ignored if its pod is unknown or may have ended. A process of the pod that still uses the GPU must
-// count as unallocated use.
+// The sampler must ignore an allocation if its pod is unknown or may have ended. If a process of this pod still uses
+// the GPU, its use must count as unallocated.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -309,8 +307,8 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// A pod appears on a GPU between two requests to the kubelet. If the next list contains its allocation, the pod must be
-// credited with holding the GPU from its first second on the GPU. Its active time must never exceed its held time.
+// A pod appears on a GPU between two requests to the kubelet. If the next list contains its allocation, the pod must
+// have held the GPU since its first second on the GPU. Its active time must never exceed its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -334,8 +332,8 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
-// A pod ends after its GPU was read, while another GPU delays the tick. The pod must be credited with holding its GPU
-// until the first reading without a process of the pod.
+// A pod ends after its GPU was read, while another GPU delays the tick. The pod must hold its GPU until the first
+// reading without a process of the pod.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

@@ -34,7 +34,7 @@ type idleRow struct {
 // idlePowers contains the measured idle powers by kind. They are saved in the state directory, so they survive a
 // reboot.
 type idlePowers struct {
-	// stored contains the rows of earlier exporters, oldest first. They never change, so that the estimate for a GPU
+	// stored contains the rows of earlier exporters, oldest first. The rows never change, so the estimate for a GPU
 	// depends only on measurements by earlier exporters.
 	stored []idleRow
 	// now contains the rows to save. saved contains the rows of the last successful save.
@@ -43,11 +43,11 @@ type idlePowers struct {
 }
 
 const (
-	// idleEvery is the time before the first save of the table and between two saves.
+	// idleEvery is the delay of the first save of the table, and the interval between saves.
 	idleEvery = 10 * time.Minute
-	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
+	// maxIdleRows limits the table. The oldest measurements are dropped.
 	maxIdleRows = 64
-	// idleMoved is the minimum relative change of a power for which the table is saved again.
+	// idleMoved is the minimum relative change of an idle power that causes a save.
 	idleMoved = 0.01
 )
 
@@ -72,7 +72,7 @@ func (t *idlePowers) idlePower(k idleKind) gpu.Watts {
 	return 0
 }
 
-// update returns nil if the table need not be saved now. The idle power of a kind is the median over its GPUs.
+// update returns nil if the table need not be saved now. It stores the median over the GPUs of each kind.
 func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) []idleRow {
 	if t.due == 0 {
 		t.due = now + idleEvery

@@ -37,8 +37,8 @@ func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 	return w.sampler()
 }
 
-// The next boot uses a measured idle power only for GPUs with the same model, power limit and driver. A value that the
-// operator configured must have precedence.
+// The next boot must use a measured idle power only for GPUs with the same model, power limit and driver. A configured
+// value must take precedence.
 func TestStoredIdlePower(t *testing.T) {
 	stored := gpu.IdlePower{Power: 100, Source: gpu.IdleStored}
 	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // lowest measured power
@@ -70,7 +70,7 @@ func TestStoredIdlePower(t *testing.T) {
 	}
 }
 
-// The exporter must ignore a table that an exporter cannot have written, log this once, and keep the file under another
+// The exporter must ignore a table that no exporter can have written, log this once, and keep the file under another
 // name. It must still open its books.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
@@ -107,7 +107,7 @@ func TestCorruptIdlePowers(t *testing.T) {
 	}
 }
 
-// If the table cannot be saved, the books must continue, and a later attempt must save the table.
+// If the table cannot be saved, the books must continue. A later attempt must save the table.
 func TestIdlePowersNotWritable(t *testing.T) {
 	w := newIdleWorld(t)
 	w.utilization = 0

@@ -17,8 +17,8 @@ func measured(gpus map[string]entry, books ledger.State, model string, power gpu
 	books.Books[uuid] = &ledger.BookState{Book: gpu.Book{IdlePower: power}}
 }
 
-// TestIdleTable checks the times at which the table is saved, and the medians in the table. The estimates of the
-// running exporter must not change with the table.
+// TestIdleTable checks when the table is saved and which medians it contains. The table must not change the estimates
+// of the running exporter.
 func TestIdleTable(t *testing.T) {
 	a, b := idleKind{Model: "A", PowerLimit: 700}, idleKind{Model: "B", PowerLimit: 700}
 	table := idlePowers{stored: []idleRow{{a, 50}}, now: []idleRow{{a, 50}}, saved: []idleRow{{a, 50}}}

@@ -5,15 +5,17 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // modules divides the energy of modules over their GPUs, because the driver reports the whole energy of a module for
 // each GPU.
 type modules struct {
-	// shares contains, by UUID, the share of each GPU in the energy of its module at the last reading, from 0 to 1.
+	// shares contains, by UUID, each GPU's share of its module's energy at the last reading, from 0 to 1.
 	shares map[string]float64
 }
 
 // divide sets ModuleShare in each reading that contains the counter of a module, and marks the GPU's energy source as
-// divided. If the driver reports the power of the GPU and of the module, the share is the GPU's power divided by the
-// module's power, and the remaining energy belongs to the CPU. If it does not, the GPUs of the board share the energy
-// in proportion to their power or equally. If only one GPU of the board reports this counter, it is charged for the
-// whole energy.
+// divided.
+//
+// If the driver reports the power of the GPU and of the module, the share is the GPU's power divided by the module's
+// power. The remaining energy belongs to the CPU. Otherwise the GPUs of the board share the energy in proportion to
+// their power, or equally if the power is unknown. If only one GPU of the board reports this counter, it is charged for
+// all energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // readings by the serial number of their board
 	for i := range readings {
@@ -45,7 +47,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 			share = float64(p.GPU / max(module, own))
 		case complete && all > 1:
 			share = float64(p.GPU / own)
-		case before > 0: // the power is missing temporarily
+		case before > 0: // the power is temporarily missing
 			share = before
 		case all > 1:
 			share = 1 / float64(all)

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Both GPUs report the counter of the module, which increases by 200 J in two seconds. Each is charged for its share.
+// Both GPUs report the counter of the module, which increases by 200 J in two seconds. Each GPU must be charged for its
+// share.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -54,7 +55,7 @@ func TestModuleOfOneCounter(t *testing.T) {
 	}
 }
 
-// The GPUs of a module keep their shares while the driver does not report the module's power.
+// The GPUs of a module must keep their shares while the driver does not report the module's power.
 func TestModulePowerLost(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

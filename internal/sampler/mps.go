@@ -9,7 +9,7 @@ import (
 )
 
 // mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. The server runs the work of MPS clients,
-// so samples may name the server instead of a client.
+// so a sample may name the server instead of a client.
 const mpsServer = "nvidia-cuda-mps"
 
 // passOn assigns the work of each MPS server to its clients, and removes servers with clients from the processes. holds
@@ -29,10 +29,9 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns no clients if the process does not have the name of a server. Any process can choose this name.
-// Therefore, if a pod contains a server and clients, only the clients in this pod belong to the server. A server of the
-// host, or of a pod without a GPU, such as the pod of the device plugin's control daemon, serves the clients of other
-// pods.
+// clientsOf returns no clients if the process does not have the name of a server. Any process can have this name, so if
+// a pod contains a server and clients, only these clients belong to the server. A server of the host, or of a pod
+// without a GPU, serves the clients of other pods. An example is the pod of the device plugin's control daemon.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil
@@ -52,7 +51,7 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 	return nil
 }
 
-// shareOut divides the work of a server equally over its clients. If the clients belong to several pods, the ledger
+// shareOut divides the work of a server equally among its clients. If the clients belong to several pods, the ledger
 // divides the work by allocations. If there are no clients, the process keeps its work.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Any process may have the name of an MPS server. If its pod has a GPU, only clients in this pod must be charged for
-// its work. Otherwise, all clients must be charged.
+// Any process may have the name of an MPS server. If the pod of the process has a GPU, only clients in this pod must
+// pay for its work. Otherwise, all clients must pay.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -17,9 +17,9 @@ func TestMPSServerByName(t *testing.T) {
 	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Owner          // the first owner holds three replicas; each of the other owners holds one
+		holds  []gpu.Owner          // the first owner holds three replicas; each other owner holds one
 		server gpu.Owner            // owner of the process with the name of an MPS server
-		mps    map[uint32]gpu.Owner // MPS clients by PID; there are no samples of these clients
+		mps    map[uint32]gpu.Owner // MPS clients without samples, by PID
 		plain  map[uint32]gpu.Owner // other processes, by PID
 		busy   map[uint32]float64   // utilisation by PID
 		want   map[gpu.Owner]gpu.ByMethod
@@ -118,7 +118,7 @@ func TestMPSServerByName(t *testing.T) {
 	}
 }
 
-// Without a client on the GPU, an MPS server must be treated like any other process.
+// Without a client on the GPU, an MPS server must count as any other process.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -134,7 +134,7 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// If only the pod of a process is known, its use of the GPU is attributed to the container of the pod that holds the
+// If only the pod of a process is known, its use of the GPU must be attributed to the pod's container that holds the
 // GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train

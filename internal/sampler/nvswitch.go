@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvSwitches counts the SXID errors in the kernel's log, even if no driver responds.
+// nvSwitches counts the SXID errors in the kernel's log. It also counts them while no driver responds.
 type nvSwitches map[switchError]gpu.NVSwitchErrors
 
 type switchError struct {
@@ -17,11 +17,11 @@ type switchError struct {
 	severity gpu.Severity
 }
 
-// maxSwitchErrors limits the combinations of address, code and severity. No real machine has so many.
+// maxSwitchErrors limits the combinations of address, code and severity. No real machine has this many.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches, except errors whose log records were counted before. It returns the errors of
-// GPUs.
+// add counts the errors of NVSwitches and returns the errors of GPUs. It skips errors whose log records were counted
+// before.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {
@@ -49,7 +49,6 @@ func (n nvSwitches) restore(saved []gpu.NVSwitchErrors) {
 	}
 }
 
-// list sorts the counts by address, code and severity.
 func (n nvSwitches) list() []gpu.NVSwitchErrors {
 	return slices.SortedFunc(maps.Values(n), func(a, b gpu.NVSwitchErrors) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Severity, b.Severity))

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Each error of an NVSwitch must count once. One error occurs while no driver responds, one error is read again after a
-// restart, and one error has the code of an earlier error that is no longer in the log.
+// Each error of an NVSwitch must count once. One error occurs while no driver responds. Another error is read again
+// after a restart. The last error has the code of an earlier error that is no longer in the log.
 func TestNVSwitches(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

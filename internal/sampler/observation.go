@@ -30,7 +30,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// holding returns the allocations that are not reservations.
+// holding omits reservations.
 func holding(list []gpu.Allocation) []gpu.Allocation {
 	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
 	if !slices.ContainsFunc(list, isReserved) {
@@ -40,7 +40,7 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 }
 
 // revived marks an allocation as live if its pod had a process on the GPU at the time of the reading. If another GPU
-// hangs, the list of allocations may be seconds newer than the reading, and the pod may have ended in the meantime.
+// hangs, the list of allocations may be seconds newer than the reading, and the pod may have ended in these seconds.
 func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	ended := func(a gpu.Allocation) bool {
 		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -56,7 +56,7 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 }
 
 // counter returns the name of the counter from which a GPU's energy is read: an integral of power, the counter of the
-// GPU, or the counter of the board. The board's counter has the same name whether or not its scope is known.
+// GPU, or the counter of the board. The name of the board's counter does not depend on whether its scope is known.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -94,8 +94,8 @@ func profiles(r gpu.Reading) (all []ledger.Profile) {
 	return all
 }
 
-// maxPower returns the maximum power of the hardware that a GPU's counter covers. If it covers more than the GPU,
-// maxPower returns three times the GPU's power limit, because the counter may include a second die and a CPU.
+// maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter covers more than the
+// GPU, it may include a second die and a CPU, so maxPower returns three times the GPU's power limit.
 func maxPower(d gpu.Device) gpu.Watts {
 	if d.EnergyScope == gpu.ScopeGPU {
 		return d.MaxPower

@@ -8,7 +8,7 @@ import (
 )
 
 // processes resolves the driver's PIDs. It remembers recent processes, because the driver may list the PID of a process
-// that has ended. There may be thousands of processes, so all readers share pointers.
+// that has ended. Readers share pointers, because there may be thousands of processes.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -20,8 +20,8 @@ type remembered struct {
 }
 
 const (
-	// memory is the time for which a process is remembered, much longer than the age of the oldest sample in the
-	// driver's ring buffer of utilisation samples.
+	// memory is the time for which a process is remembered. It is much longer than the age of the oldest sample in the
+	// driver's ring buffer.
 	memory = 30 * time.Second
 	// lately is the maximum time between the last list with a process and the start of a sample of this process. The
 	// ledger uses an outdated list for the same time.
@@ -59,7 +59,6 @@ func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUs
 	return who
 }
 
-// resolvePresent resolves the PID of a process that is on the GPU now.
 func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	if process, alive := p.owners.Process(pid); alive {
 		return p.remember(process, at.Boot)
@@ -80,8 +79,8 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// The process of a sample may have ended. If two processes had this PID, the process that was recently on a GPU takes
-// precedence over the new process.
+// The process of a sample may have ended. If two processes had this PID, resolveSampled prefers the process that was
+// recently on a GPU.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -123,8 +122,8 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 	return out
 }
 
-// utilization returns 0 if there is no sample of the process. The driver returns one sample per process, averaged over
-// the time since the last reading. If there are several samples, utilization uses the newest sample.
+// utilization returns 0 if there is no sample of the process. The driver normally returns one sample per process,
+// averaged over the time since the last reading. If there are several samples, utilization uses the newest one.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// If the driver has no new samples, the utilisation of a process is unknown and not zero.
+// If the driver has no new samples, the utilisation of a process must be unknown and not zero.
 func TestNothingNew(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -38,7 +38,7 @@ func TestOwnShare(t *testing.T) {
 	}
 }
 
-// A process with a sample of 0 % was not active.
+// A process with a sample of 0 % must not count as active.
 func TestIdleSample(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -82,8 +82,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// The samples of an ended process are charged to its last known owner. The samples of a process that was never seen are
-// unmapped.
+// The samples of an ended process must be charged to its last known owner. The samples of a process that was never seen
+// must be unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -102,7 +102,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// An ended process is remembered for half a minute. The driver does not list an ended process for that long.
+// The sampler remembers an ended process for half a minute. The driver does not list an ended process for this long.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -120,8 +120,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Two processes have the same PID. Until the driver lists the later process, samples with this PID count for the
-// earlier process, because only the earlier process was on the GPU at the time of the sample.
+// Two processes have one PID. Until the driver lists the later process, samples with this PID must count for the
+// earlier process, because only the earlier process was on the GPU.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -141,7 +141,7 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// Two processes have the same PID. If the earlier process left the GPU long before a sample, the sample counts for the
+// Two processes have one PID. If the earlier process left the GPU long before a sample, the sample must count for the
 // later process.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
@@ -157,7 +157,8 @@ func TestReusedPIDLater(t *testing.T) {
 	}
 }
 
-// While a client is on the GPU, an MPS server is not an owner, and its samples do not count as activity of any owner.
+// While a client is on the GPU, an MPS server must not be an owner. Its samples must not count as activity of any
+// owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -182,7 +183,7 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// The snapshot must omit an MPS server while one of its clients is on the GPU, and must contain all other processes.
+// The snapshot must omit an MPS server while one of its clients is on the GPU. It must contain all other processes.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string

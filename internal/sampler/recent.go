@@ -10,7 +10,7 @@ import (
 // markEvery is the interval between marks. If a GPU has no reading for a longer time, its history starts again.
 const markEvery = time.Minute
 
-// A mark contains sums over the readings from the start of a history up to one reading.
+// A mark contains sums over the readings from the start of a history to one reading.
 type mark struct {
 	at                 time.Duration // time of the reading on the boot clock
 	clock, utilization float64
@@ -21,15 +21,15 @@ type mark struct {
 // A history contains the sums up to the last reading of a GPU, and at most twelve marks from the last minutes.
 type history struct {
 	last  mark
-	marks []mark // oldest first; the first mark is the newest mark that is at least ten minutes old, if there is such a mark
-	// known is set for each slowdown counter that a reading has contained.
+	marks []mark // oldest first; after ten minutes, the first mark is the newest mark that is at least ten minutes old
+	// known is set for each slowdown counter that any reading has contained.
 	known [len(gpu.Slowdowns)]bool
 }
 
 // histories contains a history for each GPU, by UUID.
 type histories map[string]*history
 
-// update also removes GPUs that had no reading for longer than markEvery.
+// update also removes GPUs without a reading for longer than markEvery.
 func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	for i := range readings {
 		r := &readings[i]
@@ -47,9 +47,8 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add starts the history again if a slowdown counter decreases, because the GPU was then reset. It also starts the
-// history again if a slowdown counter appears, because the earlier value of the counter is unknown. A counter that is
-// missing from the reading keeps its last value.
+// add starts the history again in two cases. If a slowdown counter decreases, the GPU was reset. If a slowdown counter
+// appears, its earlier value is unknown. A counter that is missing from the reading keeps its last value.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at = r.At.Boot
@@ -77,7 +76,7 @@ func (h *history) add(r *gpu.Reading) {
 	}
 }
 
-// slowdowns returns the slowdown counters in seconds; a missing counter is nil.
+// slowdowns returns the slowdown counters in seconds. A missing counter is nil.
 func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]*float64) {
 	for k := range r.Health {
 		v := &r.Health[k]
@@ -91,7 +90,7 @@ func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]*float64) {
 	return seconds
 }
 
-// recent describes the last ten minutes of a GPU. It returns nil until the GPU has been read for ten minutes.
+// recent describes the last ten minutes of a GPU. It returns nil if the history is shorter.
 func (all histories) recent(uuid string) *gpu.Recent {
 	h := all[uuid]
 	if h == nil || h.last.at-h.marks[0].at < gpu.RecentTime {

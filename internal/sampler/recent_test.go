@@ -53,7 +53,7 @@ func TestRecent(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	// The history begins with the first reading, so ten minutes contain 60 more readings.
+	// The first reading starts the history, so ten minutes contain 60 more readings.
 	repeat(1+30, false, false)
 	expect("after less than ten minutes", repeat(29, true, true), nil)
 	expect("after ten minutes, half of them hot", repeat(1, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.45}, Clock: 900e6, Utilization: 0.5})
@@ -67,7 +67,7 @@ func TestRecent(t *testing.T) {
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 }
 
-// A reading has no health values if a call of the driver fails. In the next reading, only the increase of a counter
+// If a call of the driver fails, a reading has no health values. In the next reading, only the increase of a counter
 // must count, and not its whole value.
 func TestRecentWithoutHealth(t *testing.T) {
 	w := newWorld(t)
@@ -82,7 +82,7 @@ func TestRecentWithoutHealth(t *testing.T) {
 		s.Tick(t.Context())
 		return s.Latest().GPUs[0].Recent
 	}
-	for i := range 180 { // half an hour; the first reading and a later reading have no health
+	for i := range 180 { // half an hour; the first reading and a later reading have no health values
 		if r := step(i != 0 && i != 90); r != nil && r.Slowdowns != [7]float64{} {
 			t.Fatalf("after %d s, the clocks were limited for %v of the last ten minutes, want never", 10*i, r.Slowdowns)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. If no driver responds, it returns an error, and the report contains at most a field page. If a
-// GPU does not respond, the report contains no reading of this GPU.
+// Source reads the GPUs. If no driver responds, Read returns an error, and the report contains at most a field page.
+// The report contains no reading of a GPU that does not respond.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
@@ -34,7 +34,7 @@ type Mapper interface {
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are the PIDs in the exporter's /proc.
 	SeesHost() bool
-	// Units describes the known units. The result must not change.
+	// Units describes the known units. The returned map must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
 	// Used receives the UUIDs of the GPUs that each owner uses, because files that declare GPUs may name other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
@@ -50,7 +50,7 @@ type Config struct {
 	KernelLog func() []gpu.KernelError
 	// PCIClasses matches the GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass
-	// NodeName is the name of the Kubernetes node; it may be empty.
+	// NodeName is the name of the Kubernetes node. It may be empty.
 	NodeName string
 	// StatePath is the directory of the ledger's state file.
 	StatePath string
@@ -78,7 +78,7 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // time of the last reading of node and pciGPUs
 
-	// given contains the last allocations by UUID. requested is the boot-clock time at which they were requested.
+	// given contains the last known allocations by UUID. requested is the boot-clock time of the request for them.
 	given     map[string][]gpu.Allocation
 	requested time.Duration
 	seen      ownersSeen
@@ -120,8 +120,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// Tick reads all sources once and publishes the result. It publishes the snapshot only after the state was saved.
-// Therefore, after a crash, no counter is lower than its last published value.
+// Tick reads all sources once and publishes the result. It publishes the snapshot only after the state was saved, so no
+// counter is lower after a crash than its last published value.
 func (s *Sampler) Tick(ctx context.Context) {
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.histories.update(report.Readings, now)
 	}
 	s.gpus.addEvents(s.store.countable(report.Events))
-	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the errors may already be in the state file, so the file must be read first
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file may already contain the errors, so it must be read first
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
@@ -173,7 +173,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 }
 
 // blind removes the driver's process lists if the exporter has its own PID namespace. In such a namespace, the lists
-// omit the processes of other pods, so a listed process would seem to be alone on its GPU.
+// omit the processes of other pods. A listed process would then seem to be alone on its GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -252,7 +252,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 		if g := &snap.GPUs[i]; g.Reading != nil && len(g.Totals) > 0 {
 			g.Reading.Health = slices.Clone(g.Reading.Health)
 			for _, total := range g.Totals {
-				if total.Metric == gpu.NVLinkErrors { // AMD's driver already reports sums of memory errors since it was loaded
+				if total.Metric == gpu.NVLinkErrors { // for memory errors, AMD's driver already reports sums since it was loaded
 					g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
 				}
 			}
@@ -274,7 +274,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
 	g.Totals, g.TotalsSince = e.Counts.Totals(g.Reading.Counters), e.CountsSince
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep these lists in memory
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // so that the snapshot does not keep these lists in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.required {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
@@ -282,10 +282,11 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	return g
 }
 
-// keepBooks adds the books to a snapshot. If the state can be neither saved nor removed, or if its file system hangs, a
-// restart would continue from an older state. In these cases, keepBooks repeats the books and errors of the last
-// snapshot, if it has any. It adds no books until the state file is read, and while another exporter on this node
-// charges energy.
+// keepBooks adds the books to a snapshot. It adds no books until the state file is read, and while another exporter on
+// this node charges energy.
+//
+// If the state in the file may be outdated, a restart would continue from older books. keepBooks then repeats the books
+// and errors of the last snapshot.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {

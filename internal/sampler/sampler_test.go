@@ -60,7 +60,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// The snapshot contains the field page even if there are no readings.
+// The snapshot must contain the field page even if there are no readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -73,7 +73,7 @@ func TestFieldPage(t *testing.T) {
 	}
 }
 
-// The machine's identity stays known if it cannot be read again.
+// The machine's identity must stay known if it cannot be read again.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -104,8 +104,8 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// The ledger accepts an increase of the energy counter if it corresponds to at most 1.5 times the GPU's maximum power.
-// If the counter covers more than the GPU, it accepts 4.5 times the maximum power.
+// The ledger must accept an increase of the energy counter that corresponds to at most 1.5 times the GPU's maximum
+// power. If the counter covers more than the GPU, the limit is 4.5 times the maximum power.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -148,7 +148,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// If the end of the exporter interrupts a read, the read must not count as a failure, and no snapshot may contain its
+// If the end of the exporter interrupts a read, the read must not count as a failure. No snapshot may contain its
 // result.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
@@ -167,8 +167,8 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// If a GPU's energy comes from another counter after a restart, the difference between the two counters must not be
-// charged. If only the scope of the counter becomes more precise, the ledger must treat it as the same counter.
+// If a GPU's energy comes from another counter after a restart, the difference between the two values must not be
+// charged. If only the scope of the counter becomes more precise, the ledger must treat the counter as unchanged.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -200,8 +200,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// While the driver of one vendor does not respond, its GPUs must stay present, and the number of GPUs that the drivers
-// list must be unknown.
+// While the driver of one vendor does not respond, its GPUs must stay present. The number of GPUs that the drivers list
+// must be unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
@@ -214,7 +214,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// While the driver is down, a snapshot contains identities and books, but no readings and no processes.
+// While the driver is down, a snapshot must contain identities and books, but no readings and no processes.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -231,7 +231,7 @@ func TestDriverDown(t *testing.T) {
 	}
 }
 
-// A GPU without a reading stays present and keeps its counters.
+// A GPU without a reading must stay present and keep its counters.
 func TestHungDevice(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

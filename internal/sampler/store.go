@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store contains the ledger and its file. The file system may hang, so every call that uses it runs in a lane, a
-// separate goroutine for which the caller stops waiting after a timeout.
+// store contains the ledger and its file. The file system may hang, so every call that uses it runs in a lane. A lane
+// is a separate goroutine for which the caller stops waiting after a timeout.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
@@ -26,15 +26,15 @@ type store struct {
 	dir     *state.Dir // nil while the exporter does not hold the directory
 	// failures is the number of failed attempts to open the directory before this exporter charges energy.
 	failures int
-	// ledger is nil while another exporter on this node charges energy. It is also nil until the directory was opened
-	// or several attempts to open it failed.
+	// ledger is nil while another exporter on this node charges energy. Before that, it is nil until the directory is
+	// opened or openAttempts attempts have failed.
 	ledger *ledger.Ledger
-	// locked is set while another exporter holds the directory. waiting contains the error events that are counted
-	// after the state file was read.
+	// locked is set while another exporter holds the directory. waiting contains error events that must not be counted
+	// before the state file is read.
 	locked  bool
 	waiting []gpu.DriverEvent
-	// stale is set while the state in the file is, or may be, older than the books, so that a restart would continue
-	// from an older state.
+	// stale is set while the state in the file may be older than the books. A restart would then continue from an older
+	// state.
 	stale    bool
 	idle     idlePowers
 	jobs     descriptions
@@ -42,7 +42,7 @@ type store struct {
 }
 
 // saved contains the errors of one save: for the ledger's file, for the table of idle powers, and for the table of
-// descriptions. The error of a table that did not have to be saved is nil.
+// descriptions. If a table need not be saved, its error is nil.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -50,10 +50,10 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. After a timeout, later ticks skip
-	// this wait as long as the file system has not responded.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After a timeout, later ticks do not
+	// wait until the file system has responded.
 	answerTimeout = 2 * time.Second
-	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
+	// closeTimeout is the maximum time for which the program waits for the file system before it exits.
 	closeTimeout = 250 * time.Millisecond
 )
 
@@ -115,8 +115,8 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 	}
 }
 
-// After openAttempts failed attempts to open the directory, this exporter charges energy without the file. It makes
-// several attempts, because the file may become available late.
+// openAttempts is the number of failed attempts to open the directory after which this exporter charges energy without
+// the file. It is more than one, because the file system may become available late.
 const openAttempts = 3
 
 type opened struct {
@@ -130,8 +130,8 @@ type opened struct {
 	noJobs  error // error from reading the table of descriptions
 }
 
-// errNoBoot means that the boot id is unknown. This exporter charges no energy until it is known, because the books
-// must continue from a file that was written in this boot.
+// errNoBoot means that the boot id is unknown. The books must continue from a file of the same boot, so this exporter
+// charges no energy until the boot id is known.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open reads the file of the state directory only if read is set. open runs in a lane, because it may hang.
@@ -152,9 +152,9 @@ func open(cfg Config, read bool) (o opened) {
 // acquire opens the state directory if it is free. If it continues the books of an earlier exporter, it returns the
 // GPUs of that exporter.
 //
-// This exporter charges nothing while another exporter holds the directory. Before this exporter has charged any
-// energy, it also charges nothing while the boot id is unknown or the directory hangs. If the directory cannot be
-// opened, this exporter charges energy after openAttempts attempts, but its counters start at 0 after the next restart.
+// This exporter charges nothing while another exporter holds the directory. Before its first charge, it also charges
+// nothing while the boot id is unknown or the directory hangs. If openAttempts attempts to open the directory have
+// failed, this exporter charges energy without the file. Its counters then start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -193,9 +193,9 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	return s.restore(began, o.content, o.unread)
 }
 
-// countable returns the error events to count now. Events wait until the state file was read, because the counts in the
-// file replace all earlier counts. While another exporter holds the directory, events are dropped, because the other
-// exporter counts them.
+// countable returns the error events to count now. Events wait until the state file is read, because the counts in the
+// file replace all earlier counts. While another exporter holds the directory, countable drops events, because the
+// other exporter counts them.
 func (s *store) countable(events []gpu.DriverEvent) []gpu.DriverEvent {
 	for _, x := range events {
 		s.waiting = x.Queue(s.waiting)
@@ -223,7 +223,7 @@ func (s *store) observe(began gpu.Instant, err error) {
 	s.cfg.Stages.Observe(stage.State, began, err)
 }
 
-// late records that the file system hangs, unless the program is about to end.
+// late records that the file system hangs, unless the program is about to exit.
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
@@ -263,8 +263,8 @@ func (s *store) books() ledger.State {
 	return s.ledger.State()
 }
 
-// save must be called before the state is published. If the directory was removed or replaced, it closes the directory,
-// and the next tick opens it again.
+// save must be called before the state is published. If the directory was removed or replaced, save closes it, and the
+// next tick opens it again.
 func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books ledger.State) {
 	if s.dir == nil {
 		return
@@ -323,7 +323,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	return true
 }
 
-// A late save may still read the GPUs while they change, so it gets a copy.
+// The GPUs may change while a late save still reads them, so the save gets a copy.
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {
@@ -333,8 +333,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// If a call hangs for closeTimeout, close returns. The operating system releases the lock of the directory when the
-// process ends.
+// close returns after closeTimeout even if a call hangs. The operating system releases the lock of the directory when
+// the process exits.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -25,8 +25,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Until the first exporter ends, a second exporter must publish the GPUs but charge nothing. After that, it must
-// continue the books of the first exporter. An error that the driver reports to both exporters must count once.
+// Until the first exporter ends, a second exporter must publish the GPUs but charge nothing. Then it must continue the
+// books of the first exporter. An error that the driver reports to both exporters must count once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -47,7 +47,7 @@ func TestTwoExporters(t *testing.T) {
 	}
 }
 
-// The exporter charges energy even without a state directory.
+// The exporter must charge energy even without a state directory.
 func TestUnwritable(t *testing.T) {
 	w := newWorld(t)
 	w.write("state", "not a folder")
@@ -58,7 +58,7 @@ func TestUnwritable(t *testing.T) {
 }
 
 // Books and errors must continue if the state file can be opened only after some ticks. Until then they must not be
-// published, because their counters would have the wrong created timestamp.
+// published, because their counters would have wrong created timestamps.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -104,7 +104,7 @@ func TestLateDirectory(t *testing.T) {
 	}
 }
 
-// The exporter must create and lock its state directory again if it was removed. If another exporter locks the new
+// If the state directory was removed, the exporter must create and lock it again. If another exporter locks the new
 // directory first, the exporter must stop charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
@@ -130,8 +130,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// A snapshot must never contain values that are not saved. Saves fail in this test because a directory in the place of
-// the state file can neither be replaced nor removed.
+// A snapshot must never contain values that are not saved. Saves fail in this test because a directory blocks the path
+// of the state file.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -155,7 +155,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// An exporter that has never saved publishes no book, because its counters would decrease after a restart.
+// An exporter that has never saved must not publish a book, because its counters would decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -174,7 +174,7 @@ func TestStaleFromStart(t *testing.T) {
 	}
 }
 
-// A state file with an oversized record must count as oversized, and new books must be opened.
+// A state file with an oversized record must count as oversized, and the exporter must open new books.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
 	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
@@ -200,7 +200,7 @@ func TestOldState(t *testing.T) {
 	}
 }
 
-// If the state file is corrupt, new books are opened.
+// If the state file is corrupt, the exporter must open new books.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {
 		return `{"version":3,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
@@ -239,7 +239,7 @@ func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// Even root cannot open a folder as a file.
+// A folder blocks a file even for root.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)

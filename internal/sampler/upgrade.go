@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 identifies a container in version 2 of the file. In version 3, the fields can identify owners of all kinds.
+// pod2 identifies a container in version 2 of the file. In version 3, other fields identify owners of all kinds.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -18,7 +18,7 @@ func (p pod2) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Namespace, Name: p.Pod, UID: p.PodUID, Part: p.Container}
 }
 
-// For a record of version 2, the decoder leaves the owners empty, so upgrade sets them.
+// The decoder leaves the owners of a record of version 2 empty, so upgrade sets them.
 func (r *record) upgrade(line json.RawMessage) error {
 	var old struct {
 		Account pod2 `json:"account"`

@@ -47,7 +47,7 @@ type world struct {
 	modulePower map[string]gpu.ModulePower
 	partial     bool
 	down        error
-	report      *gpu.Report // if set, Read returns this report
+	report      *gpu.Report // Read returns this report if it is set
 	private     bool        // set if the exporter has its own PID namespace
 	max         int         // limit on the number of process accounts
 	driver      string      // version of the driver
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	for i, uuid := range []string{first, second} {
 		w.devices = append(w.devices, gpu.Device{
 			UUID: uuid, Index: i, PCIBusID: []string{"00000000:1B:00.0", "00000000:43:00.0"}[i],
-			Serial:       []string{"1320021000017", "1320021000034"}[i], // there is no power limit, so an unknown idle power is 0
+			Serial:       []string{"1320021000017", "1320021000034"}[i], // without a power limit, an unknown idle power is 0
 			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
 		})
 	}
@@ -177,7 +177,7 @@ func (w *world) sampler() *sampler.Sampler {
 	})
 }
 
-// ticks runs n ticks, one per second, checks that the books balance, and returns the last snapshot.
+// ticks runs n ticks, one per second, and returns the last snapshot. It checks that the books balance.
 func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
 	w.t.Helper()
 	for range n {
@@ -211,7 +211,6 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// Closing s releases the state directory, as the end of a process does.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)
