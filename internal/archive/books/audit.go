@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Auditing is an archive that returns all data for an audit. It reads each table once.
+// Auditing is an archive that can read each table once for an audit.
 type Auditing interface {
-	// Audit returns the data that the command verify checks. It uses only the period and the clusters of the query.
+	// Audit returns the data that the command verify checks. Of the query, it uses only the period and the clusters.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
 // Audit contains the data that the command verify checks.
 type Audit struct {
-	// Statement contains the unknown pods, the uncounted energy, and the charged energy by cluster, hour and reason. A
-	// database returns one reason, "no owner", for all charges without an owner.
+	// Statement contains the unknown pods, the uncounted energy, and the charged energy by cluster, hour and reason.
+	// From a database, all charges without an owner have the same reason, "no owner".
 	*Statement
-	// Found contains the hours that have rows in gpu_hours, by cluster. The manifest may contain other hours.
+	// Found contains the hours with rows in gpu_hours, by cluster. The manifest may contain further hours.
 	Found map[string]map[time.Time]bool
-	// WrongDays contains the whole days whose stored sums differ from the sums of their hours, sorted. Statements of
-	// long periods read the stored sums.
+	// WrongDays contains the whole days whose stored sums differ from the sums of their hours, sorted. A wrong stored
+	// sum makes statements of long periods wrong.
 	WrongDays []ClusterDay
 }
 
@@ -86,7 +86,7 @@ type audit struct {
 
 const noOwner = "no owner"
 
-// addCharges does not group by reason, because SQLite would then sort all rows.
+// addCharges does not group by reason. SQLite would then sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
 	energy := slices.Index(names, "energy_mj")
@@ -113,7 +113,7 @@ func (a *audit) addGPUs(ctx context.Context) error {
 }
 
 // compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
-// key. For every hour, it calls the function each with the value of expression and with the sums of the hour.
+// key. It calls each for every hour, with the value of expression and the sums of the hour.
 func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
 	differences, err := a.sumsOfDays(ctx, days, names)
 	if err != nil {
@@ -180,14 +180,13 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// dayDifferences contains the stored sums of each whole day minus the sums of its hours.
+// A value of sums is the stored sums of a whole day minus the sums of its hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64
 }
 
-// add multiplies amounts by factor, and adds the products to the sums of the day that contains at. It ignores times
-// outside the period.
+// add multiplies amounts by factor, and adds the products to the sums of the day. It ignores days outside the period.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return

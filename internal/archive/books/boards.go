@@ -50,8 +50,9 @@ func (s *samples) board(l fold.Labels) Board {
 
 const (
 	countHours = 192
-	// probe is the length of a window within an hour, and probeAt is the end of this window. A store reads fewer
-	// samples for a short window. The whole hour is read only if no board of the cluster has a sample in the window.
+	// A query first reads only a window of each hour, because a store then reads fewer samples. probe is the length of
+	// the window, and probeAt is its end. If no board of the cluster has a sample in the window, the whole hour is
+	// read.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
@@ -75,7 +76,7 @@ type counting struct {
 	first  time.Time
 	n      int // number of hours
 	boards map[Board]*hourSet
-	// clusters contains the hours in which at least one board of the cluster was scraped.
+	// clusters contains the hours of each cluster in which at least one board was scraped.
 	clusters map[string]*hourSet
 }
 
@@ -141,10 +142,10 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hours, which are numbered from 0 at counting.first. It excludes end.
+// hourRange is a range of hours without end. Hour 0 is counting.first.
 type hourRange struct{ first, end int }
 
-// read evaluates a query in each hour of a range, at the same offset from the start of the hour.
+// read evaluates a query once per hour of a range. at is the offset from the start of the hour.
 func (c *counting) read(ctx context.Context, text string, of hourRange, at time.Duration) error {
 	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
 	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {

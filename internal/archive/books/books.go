@@ -1,5 +1,5 @@
-// Package books reads the hourly records of GPU use: from files or a database of the archive, or from samples in a
-// Prometheus-compatible store. All sources return the same rows.
+// Package books reads the hourly records of GPU use. The source is an archive in files or in a database, or the samples
+// in a Prometheus-compatible store. All sources return the same rows.
 package books
 
 import (
@@ -15,26 +15,26 @@ import (
 type Query struct {
 	// From is the start of the first hour. Until is the end of the last hour.
 	From, Until time.Time
-	// Where contains allowed values by column. A row is selected if each of these columns has an allowed value.
+	// Where contains the allowed values by column. A row is selected if its value is allowed in each of these columns.
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but not its energy and health.
-	// Such a query reads less data than a query without Places.
+	// If Places is set, rows contain the node, the chassis and the slot of each GPU, but no energy and no health. The
+	// query then reads less data.
 	Places bool
 
-	// Only [Source.Statement] uses By and the fields below it. Charges with the same values in the columns By are added
-	// up.
+	// Only [Source.Statement] uses By and the fields below it. It adds up charges that have the same values in the
+	// columns By.
 	By []string
 	// Parts contains the start of each part of the period in ascending order. The first start is From. If Parts is set,
-	// the hour of a charge is the start of its part.
+	// the hour of a charge is the start of the part that contains the charge.
 	Parts []time.Time
-	// If Sums is set, the statement also contains monthly sums in place of the removed rows of pruned hours. It
-	// contains the sums of a month only if the query includes the whole month. These sums have no node, GPU or pod, and
-	// their hour is the start of the month.
+	// If Sums is set, the statement also contains monthly sums for pruned hours, whose own rows are removed. It
+	// contains the sums of a month only if the query includes the whole month. A monthly sum has no node, GPU or pod.
+	// Its hour is the start of the month.
 	Sums bool
-	// Limit is the maximum number of sums in a statement from an archive; 0 means no limit. A statement with more sums
-	// fails with [ErrTooMany] before all sums are in memory.
+	// Limit is the maximum number of sums in a statement from an archive. If a statement has more sums, it fails with
+	// [ErrTooMany] before it takes too much memory. 0 means no limit.
 	Limit int
 	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, the statement
 	// contains the GPUs.
@@ -48,7 +48,8 @@ type Board struct {
 	Hours int
 }
 
-// Is returns the fields of the board that are equal to name: serial, uuid, node or chassis.
+// Is compares name with the fields of the board. It returns the names of the equal fields: serial, uuid, node or
+// chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -67,11 +68,11 @@ type Hour struct {
 	// Reason is the reason that an operator gave for accepting missing samples.
 	Reason string
 	GPUs   int64 // number of rows in gpu_hours; 0 if unknown
-	// Lost is set if the rows of a pruned hour were removed by hand, so that no monthly sum includes the hour.
+	// Lost is set if the rows of a pruned hour were removed by hand. No monthly sum includes this hour.
 	Lost bool
 }
 
-// Refused is the state of an hour whose samples are impossible. The energy and times of such an hour are unknown.
+// Refused is the state of an hour with impossible samples. Its energy and times are unknown.
 const Refused table.State = "refused"
 
 // Refusal explains why the samples of an hour were refused.
@@ -81,8 +82,7 @@ type Refusal struct {
 	Board   *fold.BoardError
 }
 
-// UnknownPod is a pod that was charged, but for which its cluster has no series from the reconciler or
-// kube-state-metrics.
+// UnknownPod is a charged pod without a series from the reconciler or kube-state-metrics.
 type UnknownPod struct {
 	Cluster string
 	table.PodID

@@ -28,7 +28,7 @@ func hour(cluster string, n int) *table.Hour {
 			table.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2, Estimated: 7, Busy: 1},
 			table.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
 	}
-	g := &h.GPUs[0] // the other GPU has unknown numbers of errors
+	g := &h.GPUs[0] // the other GPU has no error counts
 	g.DRAMUncorrectable, g.LifetimeUncorrectable, g.Thermal, g.RecoveryAction = new(int64(5)), new(int64(0)), new(int64(1500)), "reboot"
 	return sinktest.Complete(h)
 }
@@ -48,7 +48,7 @@ func hoursOf(n int) (all []*table.Hour) {
 	return all
 }
 
-// archived returns 50 hours of each of the clusters east and west, and a correction of an hour of east.
+// archived returns 50 hours of each cluster, east and west. One hour of east has a correction.
 func archived() (all []*table.Hour) {
 	for n := range 50 {
 		all = append(all, hour("east", n), hour("west", n))
@@ -61,9 +61,9 @@ func archived() (all []*table.Hour) {
 	return append(all, corrected)
 }
 
-// TestStatement compares all kinds of archives with each other and with sums that were computed by hand.
+// TestStatement compares all kinds of archives with each other, and with sums that were calculated by hand.
 func TestStatement(t *testing.T) {
-	first := make(map[int]*books.Statement) // answers of the first kind, by number of selected GPUs
+	first := make(map[int]*books.Statement) // statements of the first kind of archive, by number of selected GPUs
 	for _, kind := range bookstest.Kinds {
 		source := bookstest.Open(t, bookstest.File(t, kind, archived()...))
 		for gpus, uuids := range map[int][]string{1: {"GPU-1"}, 2: {"GPU-0", "GPU-1"}} { // the tables of hours and unknown pods have no column uuid
@@ -107,7 +107,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// checked checks the unknown pods and the uncounted energy in a statement. rows is the number of rows of GPU-1 in the
+// checked checks the unknown pods and the uncounted energy of a statement. rows is the number of rows of GPU-1 in the
 // selected hours.
 func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) {
 	t.Helper()
@@ -121,7 +121,7 @@ func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) 
 }
 
 // TestAudit removes the rows of GPUs for one hour from the database. Found must not contain this hour. The other
-// results must include all hours of one cluster.
+// results must still include all hours of one cluster.
 func TestAudit(t *testing.T) {
 	type owned struct {
 		hour  time.Time

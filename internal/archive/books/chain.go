@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// ErrNoChain means that an earlier version wrote the database, which therefore has no hash chain.
+// ErrNoChain means that the database has no hash chain, because an earlier version wrote it.
 var ErrNoChain = errors.New("the database was filed by an earlier version and has no chain: start gpuledger-archive run or once of this version")
 
-// Chained is a source whose hours are linked in hash chains.
+// Chained is a source that links its hours in hash chains.
 type Chained interface {
-	// Chains returns the parts of the source that each contain all hours. For example, if an archive has files in two
-	// formats, each format is a part.
+	// Chains returns the parts of the source. Each part contains all hours. For example, each format is a part if an
+	// archive has files in two formats.
 	Chains(ctx context.Context) ([]ChainedPart, error)
 }
 

@@ -17,12 +17,12 @@ import (
 type database struct {
 	*sqldb.Reader
 	name string
-	// known contains the columns of all tables, as table.column. Newer columns may be missing in a database from an
-	// earlier version.
+	// known contains the columns of all tables, as table.column. A database from an earlier version may lack the newer
+	// columns.
 	known map[string]bool
 }
 
-// OpenDatabase opens an archive in a database. The select privilege is sufficient.
+// OpenDatabase opens an archive in a database. The user needs only the select privilege.
 func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error) {
 	u, err := address.Parse(url)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s Query) condition(of span) *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns a query that selects only by cluster and period. The tables of hours and unknown pods have no
-// other columns by which a query can select.
+// ofClusters keeps only the period and the clusters of a query. The tables of hours and unknown pods have no other
+// columns that a query can select.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -111,7 +111,7 @@ func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 func columnsOf(t table.Table, names []string) []table.Column {
 	all := make([]table.Column, len(names))
 	for i, name := range names {
-		all[i], _ = t.Column(name) // an unknown name becomes a text column
+		all[i], _ = t.Column(name) // for an unknown name, the zero column is a text column
 	}
 	return all
 }
@@ -203,7 +203,7 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 	return st, err
 }
 
-// markedHours returns the hours in a period. If a monthly sum includes an hour, the hour is marked as pruned.
+// markedHours marks an hour as pruned if a monthly sum includes the hour.
 func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
 	all, err := collect(d.Hours(ctx, of))
 	if err != nil {
@@ -271,13 +271,13 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	})
 }
 
-// lacks reports whether a column is missing because an earlier version created the table.
+// lacks reports whether the table was created by an earlier version, without this column.
 func (d *database) lacks(t table.Table, column string) bool {
 	c, err := t.Column(column)
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
 }
 
-// Without rows, the SQL expression is 0 or, for a value that may be unknown, null.
+// If there are no rows, the SQL expression is 0. If the value may also be unknown, the expression is null.
 func (d *database) sum(t table.Table, amount table.Column) string {
 	switch optional := amount.Type == table.OptionalInt; {
 	case d.lacks(t, amount.Name) && optional:
@@ -309,7 +309,7 @@ func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, err
 	return all.sorted(), err
 }
 
-// The lists of known pods do not depend on the charge, so a database evaluates these subqueries only once.
+// The subqueries for the known pods do not depend on the charge, so a database evaluates them only once.
 func (d *database) unknownPodsIn(ctx context.Context, in Hour, to unknownPods) error {
 	const known = " from {pods} where cluster = ? and hour = ?)"
 	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.Cluster, in.Hour).

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the period: whole days with sums in the database, or hours.
+// span is a part of the period. The database has sums for the days of a daily span. Any other span is read by hour.
 type span struct {
 	daily       bool
 	from, until time.Time
 }
 
-// spans divides the period into its whole days and the hours before and after them. If the table contains no sums of
-// days, the period is not divided.
+// spans divides the period into the whole days, the hours before them and the hours after them. If the table contains
+// no daily sums, spans does not divide the period.
 func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]span, error) {
 	hours := span{false, of.From, of.Until}
 	first, end := table.Day(of.From.Add(24*time.Hour-1)), table.Day(of.Until)
@@ -32,8 +32,8 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) }), nil
 }
 
-// filled reports whether a table contains sums of days. A database from an earlier version may have no such table. In
-// MySQL, the table stays empty until the program has added up the hours that an earlier version wrote.
+// filled reports whether a table contains daily sums. A database from an earlier version may lack the table. In MySQL,
+// the table is empty until the program has added up the hours of the earlier version.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -45,8 +45,8 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole extends the period of a query to whole days, so that daily sums can answer it. Without daily sums of places,
-// the period is unchanged.
+// whole extends the period of a query to whole days, because daily sums cannot answer for a part of a day. If there are
+// no daily sums of places, it does not change the period.
 func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
 		return span{false, of.From, of.Until}, err
@@ -54,8 +54,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether all charges of a day belong to the same sums. They do not if the query groups by hour, or if
-// its periods (Parts) do not begin at midnight UTC.
+// daily reports whether all charges of a day belong to the same sums. This is false if the query groups by hour, or if
+// one of its parts does not begin at midnight UTC.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true
@@ -77,9 +77,8 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places reads whole days from daily sums. A row from daily sums covers consecutive hours in which a GPU was in one
-// place. GPUs that were in several clusters during these days are read by hour, because daily sums do not contain the
-// order of hours in different clusters.
+// places reads whole days from daily sums. A row then covers the consecutive hours of a GPU in one place. If a GPU was
+// in several clusters during these days, its hours are read, because daily sums do not contain their order.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
 	of.By = nil
 	parts, err := d.spans(ctx, of, table.GPUDays)

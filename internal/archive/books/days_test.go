@@ -20,8 +20,7 @@ import (
 )
 
 // TestDays compares statements, boards and places for random periods. A folder of files computes the answers from
-// hours. The database must compute the answers from daily sums, because the test has removed the hours of whole days
-// from the database.
+// hours. The database must compute them from daily sums, because the test has removed the hours of whole days.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour
@@ -63,13 +62,13 @@ func TestDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 3)}
 	in := bookstest.Open(t, lose(t, file, of))
 	defer func() { check(t, in.Close()) }()
-	of.By = []string{"hour"} // the places in the answer do not depend on the field By of the query
+	of.By = []string{"hour"} // places must not depend on By
 	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
 		t.Errorf("places (-hours +days):\n%s", diff)
 	}
 }
 
-// TestEmptyDays checks that hours are read until the daily sums exist.
+// TestEmptyDays checks that hours are read as long as there are no daily sums.
 func TestEmptyDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}
 	for _, empty := range []string{"delete from days", "delete from gpu_days"} {
@@ -93,7 +92,7 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays changes, removes and adds daily sums. The audit must report exactly the days of the changed sums.
+// TestWrongDays changes, removes and adds daily sums. The audit must report exactly these days.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))
@@ -148,8 +147,8 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns the hours in which each GPU was scraped in a place, followed by the total number of scrapes. The key
-// contains the GPU and the place.
+// places returns the hours in which each GPU was scraped in a place. The last element stands for the total number of
+// scrapes. The key contains the GPU and the place.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true
@@ -169,8 +168,7 @@ func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time
 	return all
 }
 
-// lose copies a database, and deletes the hours for which the query must read daily sums. It returns the path of the
-// copy.
+// lose copies a database, deletes the hours that daily sums can replace in the query, and returns the path of the copy.
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")

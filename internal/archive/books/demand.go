@@ -9,12 +9,12 @@ import (
 
 // Demand is a store that may contain the GPU time that pending pods requested.
 type Demand interface {
-	// Pending calls the function each for every hour, with the GPU time in ms that pending pods of all clusters
-	// requested. If the store contains no results of [PendingRule], Pending never calls this function.
+	// Pending calls each for every hour, with the GPU time in ms that pending pods of all clusters requested. It never
+	// calls each if the store contains no results of [PendingRule].
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
-// PendingRule is the recording rule for the GPU hours of pending pods in the last full hour.
+// PendingRule is the recording rule that counts the GPU hours of pending pods in the last full hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].
@@ -23,6 +23,6 @@ func (s *samples) Pending(ctx context.Context, of Query, each func(hour time.Tim
 		return nil
 	}
 	return s.hourly(ctx, of, ruleSum{rule: PendingRule, by: "cluster"}, func(fold.Labels) func(time.Time, int64) {
-		return func(hour time.Time, value int64) { each(hour, value*3600) } // the value counts thousandths of an hour
+		return func(hour time.Time, value int64) { each(hour, value*3600) } // the value is in thousandths of an hour
 	})
 }

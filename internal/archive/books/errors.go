@@ -12,14 +12,14 @@ import (
 
 // Summing is a source that can add up the errors of GPUs over a period.
 type Summing interface {
-	// Errors returns the errors of each GPU, by UUID. They are added up as in [table.GPU.AddErrors].
+	// Errors returns the sum of each GPU's errors, by UUID. It adds them as [table.GPU.AddErrors] does.
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
 	Faults(ctx context.Context, of Query) (*Faults, error)
 }
 
 // Faults is the result of [Summing.Faults].
 type Faults struct {
-	// Places contains every GPU and place with a fault. It may also contain GPUs and places without a fault.
+	// Places contains every place in which a GPU had a fault. It may also contain places without a fault.
 	Places []Fault
 	// Recorded contains the UUIDs of GPUs with error counts or a recovery action in at least one hour.
 	Recorded map[string]bool
@@ -31,13 +31,14 @@ type Fault struct {
 	Place table.GPU
 	// Action is set if the driver required an action in at least one hour.
 	Action bool
-	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if their lifetime number rose.
+	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if the lifetime number of these errors
+	// rose.
 	Uncorrectable bool
 }
 
 var faultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
 
-// possibleFault also selects hours whose errors occurred before the period, because the lifetime number stays above 0.
+// possibleFault also selects hours after a fault, because the lifetime number of errors stays above 0.
 const (
 	recordedFaults = "(recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null)"
 	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
@@ -47,19 +48,19 @@ const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 el
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// eachUUID is an SQL expression that returns the UUID but matches no index. A database that groups by it reads the
-// table once. If a query grouped by the column uuid, SQLite would use the index of this column and read each row at a
-// random position. This takes several times as long as reading the table once.
+// eachUUID is an SQL expression for the UUID that uses no index. If a query grouped by the column uuid itself, SQLite
+// would use its index and read the rows in random order. Reading the table once from start to end is several times
+// faster.
 const eachUUID = "coalesce(uuid, '')"
 
 // maxValues is the maximum number of values in an SQL list.
 const maxValues = 500
 
-// Faults implements [Summing]. Few GPUs have faults, so only the rows of these GPUs are grouped by place.
+// Faults implements [Summing]. It groups only the rows of GPUs with faults, because few GPUs have faults.
 func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	found := &Faults{Recorded: make(map[string]bool)}
 	if d.lacks(table.GPUHours, "recovery_action") {
-		return found, nil // the other columns of this version are also missing
+		return found, nil // this database is from an earlier version, without error columns
 	}
 	recorded, err := d.uuids(ctx, of, recordedFaults)
 	if err != nil {
@@ -125,7 +126,7 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 		s.Add(", max(case when recovery_action <> '' then hour end)")
 		columns = append(columns, table.Column{Type: table.Time})
 	}
-	all, acted := make(map[string]table.GPU), make(map[time.Time][]string) // acted contains the GPUs, grouped by their last hour with an action
+	all, acted := make(map[string]table.GPU), make(map[time.Time][]string) // acted contains the GPUs by the last hour in which the driver required an action
 	s.Add(" from {gpu_hours}").Join(of.where()).Add(" group by " + eachUUID)
 	err := d.rows(ctx, s, columns, func(row []table.Cell) error {
 		all[row[0].Text] = scan(fields, row[1:])

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestEarlierDatabase checks that columns are unknown or zero if an earlier version did not create them.
+// TestEarlierDatabase checks that values are unknown or zero if an earlier version created the database without their
+// columns.
 func TestEarlierDatabase(t *testing.T) {
 	path := bookstest.File(t, "sqlite", hour("east", 0))
 	for _, c := range table.GPUHours.Columns {

@@ -16,9 +16,10 @@ import (
 const (
 	// maxUUIDs is the maximum number of GPUs in one query.
 	maxUUIDs = 256
-	// gpuHours is the maximum number of GPU hours in one query. A GPU hour has about 1,200 samples.
+	// gpuHours is the maximum number of GPU hours in one query. There are about 1,200 samples per GPU hour.
 	gpuHours = 512
-	// placeHours is the same limit for queries that read only the places of GPUs. A GPU hour then has 60 samples.
+	// placeHours is the maximum number of GPU hours in a query that reads only places. There are then 60 samples per
+	// GPU hour.
 	placeHours = 8192
 	// maxBatch is the maximum number of hours in one query.
 	maxBatch = 14 * 24
@@ -27,7 +28,7 @@ const (
 type group struct {
 	cluster string
 	uuids   []string
-	before  fold.Openings // counter values at the end of the previous batch; nil if it was not read
+	before  fold.Openings // counter values at the end of the previous batch; nil if the previous batch was not read
 }
 
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
@@ -66,7 +67,7 @@ type batch struct {
 	length int
 	until  time.Time // end of the query
 	places bool
-	parts  map[string][]foldedHour // results for each group, by cluster
+	parts  map[string][]foldedHour // hours of each group, by cluster
 }
 
 func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []foldedHour, err error) {
@@ -163,8 +164,8 @@ func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err er
 	return groups, nil
 }
 
-// gpus returns the series that show which GPUs are selected. For a query that selects pods or units, these are the
-// series of the pods or units.
+// gpus returns series whose labels show which GPUs are selected. If the query selects pods or units, these are series
+// of pods or units.
 func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
@@ -187,7 +188,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	case len(units) > 0:
 		return s.store.Series(ctx, selector(unitMetric, append(boards, units...)...), of.From, of.Until)
 	}
-	// The energy counter of a board may be older than its placement series, so this counter is preferred.
+	// The energy counter of a board may be older than its placement series, so the counter is used if possible.
 	boards = append(boards, s.matchers(of, "chassis_serial")...)
 	if of.Places || of.Where["chassis_serial"] != nil {
 		return s.store.Series(ctx, selector(placementMetric, boards...), of.From, of.Until)
@@ -195,7 +196,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is an info metric. Its label has the same values as the column of a charge.
+// owner is an info metric. The value of its label equals the value of the charge's column.
 type owner struct{ metric, label, column string }
 
 var owners = []owner{
@@ -206,8 +207,8 @@ var owners = []owner{
 	{"gpuledger_unit_info", "unit", "unit"},
 }
 
-// name adds the names of workloads, teams, users and machines to the charges. It uses the names that the store
-// contained in the same hour.
+// name adds the names of workloads, teams, users and machines to the charges. The names are from the same hour as the
+// charge.
 func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
 	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {

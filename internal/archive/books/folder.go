@@ -40,7 +40,7 @@ func (f *folder) Close() error { return nil }
 
 const dayLength = 24 * time.Hour
 
-// filedDay contains the hours of a cluster on a day, by time in milliseconds.
+// filedDay contains the hours of one cluster and one day, by time in milliseconds.
 type filedDay struct {
 	files.Day
 	hours map[int64]*filedHour
@@ -109,7 +109,7 @@ func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error
 	all := make(map[Board]*int) // number of hours
 	err = f.days(ctx, of, func(day filedDay) error {
 		matches := of.filter(columns)
-		var last Board // consecutive rows are often of the same board
+		var last Board // consecutive rows are often about the same board
 		var count *int
 		return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Rows implements [Source]. The files of a day are sorted by hour, so only the rows of one hour are in memory.
+// Rows implements [Source]. A file is sorted by hour, so only the rows of one hour are in memory.
 func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
-		var sameDay []filedDay // the same day in all clusters
+		var sameDay []filedDay // one day of all clusters
 		flush := func() error {
 			err := f.rowsOfDay(ctx, of, sameDay, each)
 			sameDay = nil
@@ -36,7 +36,7 @@ func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// compareRows orders rows by hour, then by the first scrape in the hour.
+// compareRows sorts by hour, and then by the first scrape in the hour.
 func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
@@ -64,8 +64,8 @@ type merge []struct {
 	rows []Row // rows of the cluster's next hour; empty at the end
 }
 
-// advance reads the next hour of each cluster whose current hour is the given hour. At the beginning, the given hour is
-// zero, and advance reads the first hour of each cluster. It returns the earliest current hour, or zero at the end.
+// advance reads the next hour of each cluster whose current hour is the given hour. The first call has the hour zero
+// and reads the first hour of each cluster. advance returns the earliest current hour, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]
@@ -91,7 +91,7 @@ func (m merge) rows(hour time.Time) (all []Row) {
 	return all
 }
 
-// rowsByHour returns the rows of each hour in turn. The slice is valid until the next hour is read.
+// rowsByHour returns the rows of one hour after another. The slice is valid until the next hour is read.
 func (f *folder) rowsByHour(ctx context.Context, of Query, day filedDay) iter.Seq2[[]Row, error] {
 	fields := of.gpuFields()
 	columns := namesOf(fields)

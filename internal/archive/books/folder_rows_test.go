@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In an hour from largeHour, GPUs with high numbers were scraped before GPUs with low numbers.
+// In largeHour, GPUs with high numbers were scraped before GPUs with low numbers.
 func largeHour(cluster string, n, gpus int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range gpus {
@@ -25,8 +25,8 @@ func largeHour(cluster string, n, gpus int) *table.Hour {
 	return h
 }
 
-// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape. Files whose rows are in
-// another order must cause an error instead of a wrong answer.
+// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape. If the rows of a file are
+// in another order, Rows must return an error and not a wrong answer.
 func TestRowsOfFiles(t *testing.T) {
 	folder := bookstest.File(t, "csv", largeHour("east", 2, 3), largeHour("east", 0, 3), largeHour("east", 25, 3), largeHour("west", 1, 2), largeHour("west", 2, 2))
 	read := func() (got []string, err error) {
@@ -55,8 +55,8 @@ func TestRowsOfFiles(t *testing.T) {
 	}
 }
 
-// TestHeapOfFiles checks that only the rows of one hour are in memory. If a day has four times as many hours, each
-// additional row may take less than a hundred bytes.
+// TestHeapOfFiles checks that only the rows of one hour are in memory. A day with four times as many hours may take
+// less than a hundred additional bytes per additional row.
 func TestHeapOfFiles(t *testing.T) {
 	const gpus, hours = 200, 6
 	measure := func(hours int) uint64 {

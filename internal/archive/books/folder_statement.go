@@ -111,8 +111,8 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 	return models, err
 }
 
-// charge adds the charges or corrections of a day. A crash can leave corrections with a later revision than their hour.
-// These corrections are ignored.
+// charge adds the charges or corrections of a day. After a crash, a correction may have a later revision than its hour.
+// charge ignores such corrections.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns
@@ -162,7 +162,7 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	return err
 }
 
-// uncounted adds the uncounted energy of the boards on a day. For an audit, it also adds the hours that have rows in
+// uncounted adds the uncounted energy of the boards on a day. For an audit, it also records which hours have rows in
 // gpu_hours.
 func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
 	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// FuzzStore checks that any response of a store leads to rows or an error, and not to a panic or a long delay.
+// FuzzStore checks that every response of a store leads to rows or an error. It must not cause a panic or a long delay.
 func FuzzStore(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	listed := `{"status":"success","data":[{"UUID":"u","node":"n","cluster":"c","pod_uid":"p"}]}`

@@ -12,19 +12,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Holder is a pod or unit to which a GPU was allocated, or that used the GPU.
+// Holder is a pod or unit that used a GPU, or to which the GPU was allocated.
 type Holder struct {
 	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
 	// Ended is set if the pod or unit had ended when the GPU was last scraped in this place.
 	Ended bool
-	// Last is the time of the last sample of the pod or unit, or zero if unknown.
+	// Last is the time of the pod's or unit's last sample. It is zero if it is unknown.
 	Last time.Time
 }
 
-// Momentary is a source that contains single scrapes. An archive is not Momentary, because it contains only the sums of
-// each hour.
+// Momentary is a source of single scrapes. An archive is not Momentary, because it contains only hourly sums.
 type Momentary interface {
-	// Holders returns the pods and units, sorted. The period need not consist of full hours.
+	// Holders returns the pods and units, sorted. The period may begin and end at any time.
 	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
@@ -36,7 +35,7 @@ const (
 // Holders implements [Momentary].
 func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err error) {
 	seconds := of
-	seconds.Until = of.Until.Add(time.Second) // the API that lists series requires a period in whole seconds
+	seconds.Until = of.Until.Add(time.Second) // the API that lists series accepts only whole seconds
 	groups, err := s.groups(ctx, seconds)
 	if err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err erro
 	return all, nil
 }
 
-// trackKey identifies the samples of a metric, for a pod, for a unit or for a GPU.
+// trackKey identifies the samples of one metric and one pod, unit or GPU.
 type trackKey struct {
 	Holder
 	metric string
@@ -91,10 +90,9 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 	return all
 }
 
-// ended reports whether a pod or unit has left a GPU. This is the case if the GPU is no longer in this place, or if the
-// pod or unit has no sample since the second-last scrape of the GPU. An exporter serves the counters of a pod or unit
-// for some minutes after its end. The pod or unit has therefore also ended if its GPU time does not change while the
-// energy of the GPU rises.
+// ended reports whether a pod or unit has left a GPU. There are three signs: the GPU is no longer in this place, the
+// pod has no sample since the second-last scrape of the GPU, or its GPU time stays equal while the energy of the GPU
+// rises. The third sign is needed because an exporter serves the counters of an ended pod for some minutes.
 func (t tracks) ended(h Holder, metric string) bool {
 	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
 	places := t[trackKey{gpu, placementMetric}]
@@ -113,11 +111,11 @@ func (t tracks) ended(h Holder, metric string) bool {
 	held := trackKey{h, map[string]string{allocationMetric: allocationTime, unitMetric: unitTime}[metric]}
 	last, rises := t.rise(held, before)
 	_, works := t.rise(trackKey{gpu, boardMetric}, before)
-	return last > 0 && !rises && works // the GPU time of a holder without an allocation is always 0
+	return last > 0 && !rises && works // without an allocation, the GPU time is always 0
 }
 
-// rise returns the last value of a counter, and whether the counter rose after the given time. A counter without an
-// earlier sample counts as rising.
+// rise returns the last value of a counter, and whether the counter rose after a time. If there is no earlier sample,
+// the counter counts as rising.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

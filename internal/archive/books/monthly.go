@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// months returns the first month that begins within the period of a query, and the month in which the period ends. The
-// query includes the whole months from first up to, but not including, end.
+// months returns the range of the whole months in the period of a query. It excludes end.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -22,14 +21,14 @@ func (s Query) months() (first, end time.Time) {
 	return first, end
 }
 
-// Whole reports whether the query includes the whole month of an hour.
+// Whole reports whether the query includes the whole month that contains the hour.
 func (s Query) Whole(hour time.Time) bool {
 	first, end := s.months()
 	month := table.Month(hour)
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the text columns of the query, or false if the monthly sums lack one of the columns.
+// sumTexts returns the text columns of the query. If the monthly sums lack one of them, it returns false.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range s.By {
@@ -47,8 +46,8 @@ func (s Query) sumTexts() (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// mark marks an hour as pruned if a monthly sum includes it. If no sum includes a pruned hour that has energy, the hour
-// is marked as lost, because its rows were removed by hand.
+// mark marks an hour as pruned if a monthly sum includes the hour. If no sum includes a pruned hour with energy, its
+// rows were removed by hand, and mark marks it as lost.
 func (h *Hour) mark(summed map[int64]bool) {
 	if summed[h.Hour.Unix()] {
 		h.State = table.Pruned
@@ -57,7 +56,8 @@ func (h *Hour) mark(summed map[int64]bool) {
 	}
 }
 
-// addHours adds hours as Unix seconds. The text is a value of the column hours in [table.MonthlyCharges].
+// addHours adds the hours of a month, as Unix seconds. The text is a value of the column hours in
+// [table.MonthlyCharges].
 func addHours(to map[int64]bool, month time.Time, text string) error {
 	hours, err := table.ParseHours(month, text)
 	for _, hour := range hours {
@@ -84,7 +84,7 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	})
 }
 
-// summed returns the hours that are included in monthly sums, as Unix seconds by cluster.
+// summed returns the hours that monthly sums include, as Unix seconds by cluster.
 func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
 	if !d.known[table.MonthlyCharges.Name+".hours"] {
 		return nil, nil // an earlier version created the database
@@ -137,7 +137,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	return nil
 }
 
-// summed returns the hours of a month that are included in its sums, as Unix seconds.
+// summed returns the hours that the sums of a month include, as Unix seconds.
 func (f *folder) summed(ctx context.Context, m table.ClusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)

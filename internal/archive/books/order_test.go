@@ -47,7 +47,7 @@ func TestOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 			n := bookstest.All
-			if name == "auto" { // a small fleet has enough GPU hours for rules only in a long period
+			if name == "auto" { // a small fleet needs a long period to have enough GPU hours for rules
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// foldOnce computes the rows of an hour. If two replicas of Prometheus stored the same counter, only one series is
-// used.
+// foldOnce computes the rows of an hour. If two replicas of Prometheus stored the same counter, it uses only one of the
+// two series.
 func foldOnce(in fold.Input) (*table.Hour, error) {
 	h, err := fold.Fold(in)
 	if errors.Is(err, fold.ErrReplicas) {
@@ -21,9 +21,9 @@ func foldOnce(in fold.Input) (*table.Hour, error) {
 	return h, err
 }
 
-// choose returns one of the overlapping series of each counter: the series with the most samples or, if several have
-// the same number, the first in the order of labels. It does not merge series of two replicas or jobs, because the
-// counter would then seem to fall.
+// choose returns one of the overlapping series of each counter: the series with the most samples. If several have the
+// same number of samples, it returns the first in the order of labels. It does not merge the series, because the merged
+// counter would seem to fall.
 func choose(series []fold.Series) (chosen []fold.Series) {
 	order := func(a, b fold.Series) int {
 		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))

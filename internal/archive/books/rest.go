@@ -18,7 +18,7 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// MaxNegative is the maximum energy, in mJ, by which charges can exceed the energy of the boards because of rounding.
+// Because of rounding, charges can exceed the energy of the boards. MaxNegative is the largest such excess, in mJ.
 const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.
@@ -26,10 +26,10 @@ type OverchargedError struct {
 	Source, Cluster, Model string
 	Hour                   time.Time
 	Boards, Charged        int64 // mJ
-	// Largest is the namespace or the user with the most energy in this hour, and Energy is this energy in mJ.
+	// Largest is the namespace or user with the most energy in this hour. Energy is this energy in mJ.
 	Largest string
 	Energy  int64
-	// Board is a board whose charges exceed its energy. It is empty if only the sum over all boards is too high.
+	// Board is a board whose charges exceed its energy. If only the sum over all boards is too high, it is empty.
 	Board string
 }
 
@@ -69,7 +69,7 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 	if err != nil {
 		return err
 	}
-	var wrong *restKey // earliest wrong hour
+	var wrong *restKey // first hour with an error
 	for key, r := range rests {
 		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
 			wrong = &key
@@ -137,7 +137,7 @@ func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	return &OverchargedError{Source: s.Name(), Cluster: b.Cluster, Hour: b.Hour, Charged: b.Excess, Board: cmp.Or(b.Serial, b.UUID)}
 }
 
-// Account returns a name for the owner of charges in rules: a namespace, or a manager with a user.
+// Account names the owner of charges in rules: a namespace, or a manager with a user.
 func Account(namespace, manager, user string) string {
 	if manager == "" {
 		return "namespace " + namespace
@@ -147,15 +147,15 @@ func Account(namespace, manager, user string) string {
 
 // Ruled is a store that contains the results of recording rules.
 type Ruled interface {
-	// RuleSums returns the energy that the rules recorded for namespaces and managers, by hour. Energy without an owner
-	// has the reason [Unattributed], and comes from the rule for boards. RuleSums does not check that the sums balance,
-	// so that callers can compare them.
+	// RuleSums returns the energy that the rules recorded for namespaces and managers, by hour. The rule for boards
+	// records the energy without an owner, which has the reason [Unattributed]. RuleSums does not check that the sums
+	// balance, so that callers can compare them.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
 	// Overcharged returns boards whose charges exceed their energy, sorted by time. It returns at most 20 boards.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
-// OverchargedBoard is a board for which rules charged more energy in an hour than the board used.
+// OverchargedBoard is a board for which rules charged more energy in one hour than the board used.
 type OverchargedBoard struct {
 	Cluster, UUID, Serial string
 	Hour                  time.Time

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks rules that charge more energy in an hour than the boards used. Statements must fail with an
-// error that contains the hour and the namespace, even if the sums over the whole period balance. A single overcharged
-// board must cause an error only in statements by board.
+// TestOvercharged checks rules that charge more energy in an hour than the boards used. A statement must fail, even if
+// the sums over the whole period balance. The error must name the hour and the namespace. If only a single board is
+// overcharged, only statements by board must fail.
 func TestOvercharged(t *testing.T) {
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // the rules are evaluated 40 minutes after the end of the hour
 	sums := [][]string{{"namespace"}, {"cluster", "hour"}, {"username"}}
@@ -27,7 +27,7 @@ func TestOvercharged(t *testing.T) {
 	}{
 		"right":      {nil, sums, nil},
 		"five times": {func(s *foldtest.Store) { s.Scale("gpuledger:namespace_energy_joules:increase1h", 5, begin) }, sums, []string{"hour 2026-10-01T00:00:00Z of east", "namespace ml"}},
-		"the second hour": {func(s *foldtest.Store) { // over both hours, the boards used more than is charged
+		"the second hour": {func(s *foldtest.Store) { // in both hours together, the boards used more energy than was charged
 			s.Add(result(0), 1e9, "gpuledger:fleet_energy_joules:increase1h", "cluster", "east")
 			s.Add(result(1), 1e7, "gpuledger:namespace_energy_joules:increase1h", "cluster", "east", "namespace", "mine")
 		}, sums, []string{"hour 2026-10-01T01:00:00Z of east"}},

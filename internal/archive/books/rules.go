@@ -15,20 +15,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unattributed is the reason of energy that was charged to no pod or unit, if more detailed reasons are unknown.
+// Unattributed is the reason of energy that was charged to no pod or unit, if the source contains no more detailed
+// reason.
 const Unattributed = "unattributed"
 
-// maxSampleHours is the maximum number of GPU hours for which samples are read even if the store contains results of
-// rules.
+// Up to this number of GPU hours, samples are read even if the store contains results of rules.
 const maxSampleHours = 10_000
 
-// family is a group of recording rules with the same labels. columns contains these labels as names of columns.
+// family is a group of recording rules with the same labels. columns contains the names of the columns with the values
+// of these labels.
 type family struct {
 	name    string
 	columns []string
 }
 
-// families contains the groups of rules for pods or for units. The group with the fewest series is first.
+// families contains the groups of rules for pods, or the groups of rules for units. The group with the fewest series is
+// first.
 type families struct {
 	all []family
 	// foreign contains columns that are always empty for these pods or units.
@@ -49,8 +51,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the values that rules record. name is a part of the rule's name. The function in the field "of"
-// returns a pointer to the value in a charge, in mJ or ms.
+// ruled contains the values that rules record. name is a part of the rule's name. The function of returns a pointer to
+// the field of the charge that contains this value, in mJ or ms.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -62,7 +64,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// The result is the first family that records all columns of a query.
+// with returns the first family that records all columns of a query.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -82,12 +84,12 @@ func familiesFor(of Query) (pods, units family, found bool) {
 	return pods, units, ofPods && ofUnits
 }
 
-// rules reads charges from the results of recording rules. Rules record no rows of GPUs, so these rows are read from
-// samples.
+// rules reads charges from the results of recording rules. It reads rows of GPUs from samples, because rules do not
+// record them.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules. This is the case if the statement includes all boards of a
-// cluster, if there are many boards, and if the rules record the columns of the statement.
+// suit reports whether a statement should be read from rules. Three conditions must hold: the statement includes all
+// boards of a cluster, there are many boards, and the rules record the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -101,11 +103,11 @@ func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	return suited, err
 }
 
-// seriesPerBoard is the expected maximum number of placement series per board. Each move, replica and restart of the
+// seriesPerBoard is the expected maximum number of placement series per board. A move, a replica or a restart of the
 // exporter may add a series.
 const seriesPerBoard = 32
 
-// hasFew reports whether a query selects so few samples that they can be read.
+// hasFew reports whether the number of GPU hours is small enough to read samples.
 func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
 	limit := seriesPerBoard * (most + 1)
@@ -121,14 +123,15 @@ var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", 
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet a PromQL condition.
+// ruleSum is a sum over the series of a rule, grouped by the labels in by. It includes only values that meet the PromQL
+// condition.
 type ruleSum struct{ rule, by, condition string }
 
-// eachSeries is called for each series of a rule. The returned function is called for each hour. The argument value is
-// in thousandths of the rule's unit.
+// The reader calls eachSeries for each series of a rule, and then the returned function for each hour. The value is in
+// thousandths of the rule's unit.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
-// hourly reads the value of a rule for every hour. A rule records this value during the next hour.
+// hourly reads the value of a rule for every hour. The rule is evaluated during the next hour.
 func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	text := "sum by (" + r.by + ") (last_over_time(" + selector(r.rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + r.condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
@@ -146,8 +149,8 @@ func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSe
 	return cmp.Or(err, invalid)
 }
 
-// maxRuled is the largest accepted value of a rule, in joules or seconds. A fleet that draws 300 MW uses this energy in
-// a month.
+// maxRuled is the largest accepted value of a rule, in joules or seconds. For comparison, a fleet that draws 300 MW
+// uses 1e15 J in a month.
 const maxRuled = 1e15
 
 func thousandths(rule string, of fold.Sample) (int64, error) {
@@ -190,8 +193,8 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy without a pod or unit has the reason [Unattributed]. The field Exclusive of
-// charges is unknown if the rules do not record it. The fields Estimated and Busy are always unknown.
+// Statement implements [Source]. Energy without a pod or unit has the reason [Unattributed]. The fields Estimated and
+// Busy of charges are unknown. The field Exclusive is unknown if the rules do not record it.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
@@ -204,7 +207,7 @@ func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement reads each board anyway
+	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement already contains each board
 		if err := s.overchargedBoard(ctx, of); err != nil {
 			return nil, err
 		}
@@ -244,8 +247,7 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
-// maxParts is the maximum number of parts for which sums are read, because each sum requires a query. If there are more
-// parts, each hour is read.
+// Each part of the period requires one query for its sum. If there are more parts, each hour is read instead.
 const maxParts = 32
 
 type ruleCharges struct {
@@ -255,12 +257,12 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges from a group of rules. It reports whether the field Exclusive is known.
+// add adds the charges from a group of rules. The result reports whether the field Exclusive is known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
-		read = s.total // reading each hour of every board or workload would return too many values
+		read = s.total // hourly values of every board or workload would be too many
 	}
 	series := make(map[string]int)
 	for _, a := range ruled {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// openRules returns a store with the results of rules for 72 hours. In each hour, each of 80 workloads in 8 namespaces
-// uses 1 J, and the fleet uses 100 J. No unit uses energy.
+// openRules returns a store with the results of rules for 72 hours. In each hour, the fleet uses 100 J. Each of 80
+// workloads in 8 namespaces uses 1 J of this energy. No unit uses energy.
 func openRules(t *testing.T) books.Source {
 	s := foldtest.NewStore()
 	for hour := range 72 {
@@ -39,8 +39,8 @@ func openRules(t *testing.T) books.Source {
 	return source
 }
 
-// TestParts checks that the hours in each part of a period are added up. If there are few parts, each part is read as
-// one sum. Otherwise, each hour is read.
+// TestParts checks the sums for each part of a period. If there are few parts, the store adds up each part. Otherwise,
+// each hour is read.
 func TestParts(t *testing.T) {
 	source := openRules(t)
 	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}

@@ -21,11 +21,11 @@ type Reading struct {
 	Read string
 	// Team is the label of pods or namespaces that names the team.
 	Team string
-	// Progress shows the current step; an empty string hides it.
+	// Progress shows the current step. An empty text hides it.
 	Progress func(text string)
 }
 
-// samples computes rows from the samples in a store. It uses the same code as the archive, so that both return the same
+// samples computes rows from the samples in a store. It uses the code of the archive, so that both return the same
 // rows.
 type samples struct {
 	store *store.Store
@@ -46,7 +46,7 @@ const (
 	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
-// labels contains the labels whose names differ from the names of their columns.
+// labels maps columns to labels. It omits columns whose label has the same name.
 var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
 func matcher(column string, values []string) string {
@@ -61,7 +61,8 @@ func matcher(column string, values []string) string {
 	return label + "=~" + strconv.Quote(strings.Join(quoted, "|"))
 }
 
-// matchers returns PromQL matchers for columns of a query. In a store of one cluster, series have no label cluster.
+// matchers returns PromQL matchers for columns of a query. If the store has only one cluster, its series have no label
+// cluster.
 func (s *samples) matchers(of Query, columns ...string) (all []string) {
 	for _, name := range columns {
 		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
@@ -77,7 +78,7 @@ func selector(metric string, matchers ...string) string {
 
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
-// elsewhere reports whether a query excludes the only cluster of the store.
+// elsewhere reports whether the query excludes the store's only cluster.
 func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
@@ -144,7 +145,7 @@ func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	return all
 }
 
-// matches reports whether a query selects a row. It ignores columns that the row does not have.
+// matches ignores columns of the query that the row does not have.
 func matches[T any](of Query, row *T, field func(name string) (table.Field[T], bool)) bool {
 	for name := range of.Where {
 		if f, ok := field(name); ok && !of.matches(name, *f.Text(row)) {

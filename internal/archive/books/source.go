@@ -11,34 +11,32 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is an archive, or a store of samples. Each call reads the data again, and does not depend on earlier calls.
+// Source is an archive, or a store of samples. Each call reads the data again, so answers do not depend on earlier
+// calls.
 type Source interface {
-	// Statement returns the charges in a period, and the hours that the charges cover.
+	// Statement returns the charges in a period, and the hours with these charges.
 	Statement(ctx context.Context, of Query) (*Statement, error)
-	// Rows returns the GPUs in every hour, sorted by hour. A GPU that was in two places in an hour has two rows. If the
-	// query sets Places, a row may cover several hours. Then the rows of each GPU are sorted by their first hour, and
-	// the order of different GPUs is undefined.
+	// Rows returns the GPUs in every hour, sorted by hour. If a GPU was in two places in an hour, it has two rows for
+	// this hour. If the query sets Places, a row may cover several hours. The rows of each GPU are then sorted by their
+	// first hour, but different GPUs are in any order.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
 	// Hours returns the hours that the source contains, sorted by time. Only some sources set the energy of an hour.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns each GPU with each of its places, in any order. It may include GPUs from the two hours before the
-	// period.
+	// Boards returns every place of each GPU, in any order. It may include GPUs from the two hours before the period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the GPUs with their numbers of hours, and the hours that were counted. A store may omit some
-	// hours.
+	// Counted returns the GPUs with their numbers of hours, and the hours that were counted. A store may omit hours.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	// Name is the name of the source in errors and notices.
 	Name() string
 	Close() error
 }
 
-// Statement contains the sums of charges, and the hours that these charges cover.
+// Statement contains sums of charges, and the hours with these charges.
 type Statement struct {
-	// Charges contains sums of charges, including corrections. A sum adds up all charges with the same values in the
-	// columns Query.By. The other columns of a sum are empty.
+	// Charges contains sums of charges, including corrections. Charges with the same values in the columns Query.By are
+	// in the same sum. The other columns of a sum are empty.
 	Charges []table.Charge
-	// Hours contains the hours that the charges cover, sorted by time. In each hour, Energy is the energy of all
-	// boards.
+	// Hours contains the hours with these charges, sorted by time. Energy is the energy of all boards in the hour.
 	Hours []Hour
 	// Refusals contains boards with impossible samples, sorted by cluster, hour and board. Their energy in these hours
 	// is unknown. A statement from an archive has no refusals.
@@ -48,21 +46,21 @@ type Statement struct {
 	// Busy are unknown.
 	Unmeasured, Unestimated bool
 
-	// The fields from here on are empty unless the query sets Checks. UnknownPods contains the charged pods that
-	// neither the reconciler nor kube-state-metrics names, sorted by cluster, namespace and name.
+	// The fields from here on are empty unless the query sets Checks. UnknownPods contains the charged pods that have
+	// no series from the reconciler or kube-state-metrics. It is sorted by cluster, namespace and name.
 	UnknownPods []UnknownPod
-	// Uncounted contains the boards with uncounted energy. The board with the most energy is first. Bounded is set if
-	// the source records uncounted energy.
+	// Uncounted contains the boards with uncounted energy, in descending order. Bounded is set if the source records
+	// uncounted energy.
 	Uncounted []Uncounted
 	Bounded   bool
 }
 
-// Row is a GPU in one hour or, if the query sets Places, in consecutive hours.
+// Row is a GPU in one hour. If the query sets Places, it is a GPU in consecutive hours.
 type Row struct {
 	table.GPU
-	// LastHour is the last hour of a row that covers consecutive hours. It is zero for a row about one hour.
+	// LastHour is the last hour of a row with several hours. It is zero for a row with one hour.
 	LastHour time.Time
-	// Refused contains boards with impossible samples. If there are any, the row has no energy and no times.
+	// Refused contains boards with impossible samples. If it is not empty, the row has no energy and no times.
 	Refused fold.BoardErrors
 }
 
@@ -76,8 +74,8 @@ func (r *Row) Refusals() (all []Refusal) {
 
 var errStopped = errors.New("stopped")
 
-// sequence returns an iterator over the values that read passes to the function each. When the caller stops the
-// iteration, this function returns errStopped, and read must return.
+// sequence returns an iterator over the values that read passes to each. If the caller stops the iteration, each
+// returns errStopped, and read must return.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -122,7 +120,7 @@ func counted(ctx context.Context, s Source, of Query) ([]Board, []Hour, error) {
 	return found, hours, err
 }
 
-// OpenStore returns a source that reads a store: its samples or the results of its rules. It does not connect.
+// OpenStore returns a source that reads samples or results of rules from a store. It does not connect to the store.
 func OpenStore(config store.Config, reading Reading) (Source, error) {
 	s, err := store.New(config)
 	if err != nil {
@@ -141,7 +139,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either reads statements of many boards from the results of rules, and everything else from samples.
+// either reads statements about many boards from results of rules. It reads all other data from samples.
 type either struct {
 	*samples
 	rules *rules

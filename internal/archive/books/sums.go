@@ -22,14 +22,14 @@ type sums struct {
 	all    map[string]*hours // by the values of the text columns, joined
 	limit  int               // 0 means no limit
 	count  int               // number of sums in all
-	// key and joined contain the text columns of the last charge. The field "of" is the entry in "all" for these
-	// columns. All three are kept because consecutive charges often have the same text columns.
+	// key and joined contain the text columns of the last charge. The field "of" is the entry of "all" with these
+	// columns. Consecutive charges often have the same text columns, so a new search is rarely needed.
 	key    table.Charge
 	joined []byte
 	of     *hours
 }
 
-// hours contains the sums of charges with the same text columns: one sum for each hour, or a single sum.
+// hours contains the sums of charges with the same text columns. There is one sum per hour, or a single sum.
 type hours struct {
 	first *table.Charge           // any of the sums; used to read the text columns
 	all   map[int64]*table.Charge // sums by Unix seconds; nil for a single sum
@@ -103,7 +103,7 @@ func (s *sums) check() error {
 	return nil
 }
 
-// part returns the start of the part that contains an hour. If the query has no parts, it returns the hour.
+// part returns the start of the part that contains the hour. It returns the hour itself if the query has no parts.
 func (s *sums) part(hour time.Time) time.Time {
 	i, found := slices.BinarySearchFunc(s.parts, hour, time.Time.Compare)
 	if found || i == 0 {

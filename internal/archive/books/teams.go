@@ -16,14 +16,14 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// hours is the number of samples with this team.
+// hours is the number of samples that name this team.
 type team struct {
 	name  string
 	hours float64
 }
 
-// The result is the most frequent team of the pods in a workload. If these pods have no team, the result is the most
-// frequent team of the namespace.
+// of returns the most frequent team of the workload's pods. If these pods have no team, it returns the most frequent
+// team of the namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""

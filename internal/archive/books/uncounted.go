@@ -10,13 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Uncounted is an upper bound of the energy of a board that was lost by resets, rejected readings and gaps.
+// Uncounted is an upper bound of the energy that the records of a board lack, because of resets, rejected readings and
+// gaps.
 type Uncounted struct {
 	Cluster, Node, UUID, Serial string
 	Energy                      int64 // mJ
 }
 
-// uncounted adds up the bounds for each board. The serial number of a board may become known late.
+// uncounted contains the sum of the bounds for each board. The key omits the serial number, because it may become known
+// late.
 type uncounted map[[3]string]Uncounted
 
 func (u uncounted) add(b Uncounted) {

@@ -22,8 +22,8 @@ type sink interface {
 	Close() error
 }
 
-// File writes hours to a new archive of the given kind, and returns its path. It completes hours that have no revision,
-// and corrects hours that have corrections.
+// File writes hours to a new archive of the given kind, and returns its path. It completes hours that have no revision.
+// It corrects hours that have corrections.
 func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "archive")
