@@ -40,8 +40,8 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry compares the families that a collector gathers with the families that a registry with all
-// checks gathers from it. The families, their order and their fields must be equal.
+// TestGatherIsOfRegistry compares the families from Gather with the families from a registry with all checks. The
+// families, their order and their fields must be equal.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {

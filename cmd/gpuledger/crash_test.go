@@ -24,7 +24,7 @@ import (
 var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
 // longestLife is the maximum time from the first page with energy to the end of an exporter. In a random third of the
-// runs, this time begins at the start of the exporter, which may then be killed before it serves any energy.
+// runs, this time begins at the start of the exporter. The exporter may then be killed before it serves any energy.
 const longestLife = time.Second
 
 // TestKilled kills the exporter at random times, even during its start, and checks every later page. No counter may

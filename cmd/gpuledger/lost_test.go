@@ -109,9 +109,8 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After the driver is loaded, the exporter counts energy from one of the first readings, but not always from the first:
-// it tests which calls the driver supports, and starts again if GPUs are renumbered. attempts is the maximum number of
-// these readings.
+// After a driver load, the exporter may discard its first readings: it tests which calls the driver supports, and
+// starts again if GPUs are renumbered. It counts energy from one of the first attempts readings.
 const attempts = 8
 
 // The energy after a reload must contain the increases of the counter before and after the reload, but not the decrease

@@ -49,8 +49,9 @@ func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// During a release, the exporter has closed the driver, so that it can be replaced, and counts no energy. A release
-// must continue after a restart of the exporter. It must end at its end time, or earlier if a command ends it.
+// During a release, the exporter must have closed the driver, so that the driver can be replaced, and must count no
+// energy. A release must continue after a restart of the exporter. It must end at its end time, or earlier if a command
+// ends it.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -99,8 +100,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// During the release of a GPU, the exporter has closed the GPU, so that it can be reset. The other GPUs must be read in
-// the meantime.
+// During the release of a GPU, the exporter must have closed the GPU, so that the GPU can be reset. The other GPUs must
+// be read in the meantime.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")

@@ -11,9 +11,9 @@ import (
 )
 
 // TestIdlePowers checks the charges for two loads on a GPU with an idle power of 70 W. The exporter measures the idle
-// power if the driver's power samples show the gaps. Otherwise, it uses the configured idle power. If no idle power is
-// configured, it uses an eighth of the power limit, which is 87.5 W. If the exporter did not measure the idle power,
-// the page must report the energy as estimated.
+// power if the driver's power samples show the gaps between the work. Otherwise, it uses the configured idle power. If
+// no idle power is configured, it uses an eighth of the power limit, which is 87.5 W. If the exporter did not measure
+// the idle power, the page must report the energy as estimated.
 func TestIdlePowers(t *testing.T) {
 	sameWork := onH100(2, []simnode.Pod{
 		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),

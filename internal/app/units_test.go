@@ -145,8 +145,8 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks which AMD GPUs jobs hold according to prologs. A prolog identifies a GPU or a partition by the
-// number of its render node or by its position.
+// TestJobsOnAMD checks that a job holds the AMD GPUs that a prolog names. A prolog identifies a GPU or a partition by
+// the number of its render node or by its position.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string

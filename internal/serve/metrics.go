@@ -33,9 +33,9 @@ func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.Transa
 	return prometheus.NewMultiTRegistry(all...)
 }
 
-// MainAfter is like Main, but the page begins with text that the function write writes in the text format. This text is
-// also valid at the beginning of an OpenMetrics page, because only the end of an OpenMetrics page differs. The page is
-// never in the protobuf format.
+// MainAfter is like Main, but the page begins with the output of write, which is in the text format. This text is also
+// valid at the beginning of an OpenMetrics page, because only the end of an OpenMetrics page differs. The page is never
+// in the protobuf format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }

@@ -34,8 +34,8 @@ type Explanation struct {
 	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
 	// source of the idle power.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
-	// Late is the part of the charge whose energy the counter counted later than it was used. Unsampled is the part of
-	// the charge from intervals in which the busy share of the GPU is unknown.
+	// Late is the charge for energy that the counter reported later than the GPU used it. Unsampled is the charge from
+	// intervals in which the busy share of the GPU is unknown.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners. Unattributed contains the energy charged to no owner, by reason.
@@ -68,7 +68,7 @@ type ExplainedTime struct {
 	// whole GPU or, if the owner has MIG instances, these instances.
 	Idle gpu.Millijoules `json:"idle_millijoules"`
 	Busy gpu.Millijoules `json:"busy_millijoules"`
-	// BusyShare is the fraction of time in which the GPU was busy. It covers only the time for which this is known.
+	// BusyShare is the fraction of time in which the GPU was busy. Intervals with an unknown busy share do not count.
 	// BusySource is the source of the busy share, or "mixed" if there are several sources.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`

@@ -9,8 +9,7 @@ import (
 
 const (
 	maxTimes = 120
-	// maxCauses is the maximum number of idle causes with different shares. If there are more, the remaining causes
-	// are combined into one cause.
+	// maxCauses is the number of causes above which causes of one kind are combined, even if their shares differ.
 	maxCauses = 8
 )
 

@@ -53,10 +53,10 @@ func (e *Explanation) Span() string {
 	return span + "."
 }
 
-// slack is the longest delay between the requested start and the first interval without a remark in the explanation.
+// If the first interval begins more than slack after the requested start, the explanation contains a remark.
 const slack = 15 * stale
 
-// Sentences returns sentences about the charge and how certain it is.
+// Sentences returns sentences about the charge and its certainty.
 func (e *Explanation) Sentences() []string {
 	own := e.Total.Charged.Sum()
 	if own == 0 {

@@ -221,8 +221,8 @@ func (c *Cluster) dra(nodes []*node) bool {
 	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
 }
 
-// isK0s reports whether the cluster is a k0s cluster. A volume of the device plugin shows this by the kubelet's root
-// directory. If there is no such volume, isK0s checks the Kubernetes version.
+// isK0s reports whether the cluster is a k0s cluster. It checks the kubelet's root directory, which a volume of the
+// device plugin contains. Without such a volume, it checks the Kubernetes version.
 func (c *Cluster) isK0s(p *found) bool {
 	if root := p.kubelet(); root != "" {
 		return root == k0sKubelet

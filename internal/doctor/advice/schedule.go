@@ -21,7 +21,7 @@ const nodeName = "metadata.name"
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.
 type refusal struct {
 	reason string
-	labels string // arguments of kubectl label; empty unless more labels suffice to make the DaemonSet select the Node
+	labels string // arguments of kubectl label that make the DaemonSet select the Node; empty if labels do not suffice
 }
 
 // refuses returns the reason why a DaemonSet's pod is not created on a Node, or an empty refusal.
@@ -47,8 +47,8 @@ func (s *podSpec) refuses(n *node) refusal {
 	return refusal{}
 }
 
-// unselected returns the reason why the DaemonSet does not select a Node by its labels, and the labels with which it
-// would select the Node.
+// unselected is called if the Node's labels do not match the DaemonSet. It returns the reason, and the labels that the
+// Node lacks.
 func (s *podSpec) unselected(n *node) refusal {
 	var missing []string
 	more := maps.Clone(n.Metadata.Labels)
