@@ -6,8 +6,8 @@ import (
 )
 
 // TestBlind checks that jobs keep their GPUs while the exporter sees no process of any job, even after polls. When
-// processes are visible again, the mapper must detect the end of a job. The prologs' files are old, so the mapper uses
-// them only for jobs with a process.
+// processes are visible again, the mapper must detect the end of a job. The prologs' files are old, so they count only
+// for jobs with a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 // match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is the name of the unit, except for two kinds of units: for a Slurm job with a SLUID, id is the SLUID; for a
-	// container, id is the container id. Their names are read from files.
+	// id is the name of the unit, with two exceptions. For a Slurm job with a SLUID, id is the SLUID. For a container,
+	// id is the container id. In these cases the name comes from files.
 	id string
 	// uid is empty if the path does not contain the uid of the unit's user.
 	uid string
-	// account is the uid of the trusted user who owns the container. For containers of root, account is empty.
+	// account is the uid of the trusted user who owns the container. It is empty for containers of root.
 	account string
 	inPod   bool
 	// daemon is set for the Slurm daemon that runs a step of the job.
@@ -32,7 +32,7 @@ func (m match) named() bool {
 	return m.container() == ""
 }
 
-// engines lists the managers that have files with the names of containers.
+// engines lists the managers whose files contain the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
 // container returns "" for units that are not containers of these engines.
@@ -50,9 +50,9 @@ type parser struct {
 	isPod func(segment string, above []string) bool
 }
 
-// parse returns the unit that a cgroup file names. The lines of the file may name units of different managers, because
-// not every manager uses every hierarchy of cgroup v1. The manager with the highest precedence is used. If lines name
-// different units of this manager, or if a line is malformed, the file names no unit.
+// parse returns the unit that a cgroup file names. Not every manager uses every hierarchy of cgroup v1, so the lines of
+// the file may name units of different managers. parse uses the manager with the highest precedence. If the lines name
+// different units of this manager, or if any line is malformed, the file names no unit.
 func (p *parser) parse(file string) (found match, ok bool) {
 	pod := false
 	var all []match
@@ -85,10 +85,11 @@ func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
-// parsePath returns the unit that is nearest to the root of a path, and reports whether the path is in a pod. If
-// there is no unit, the match is empty. In a pod only Slurm jobs are units. Systemd slices belong to root, except for
-// the slices of users. If a segment is neither a slice nor a unit, the search stops at this segment, because the
-// owner of the segment can choose all names below it.
+// parsePath returns the unit that is nearest to the root of a path, and reports whether the path is in a pod. If there
+// is no unit, the match is empty. In a pod only Slurm jobs are units.
+//
+// Systemd slices belong to root, except for the slices of users. The search stops at any other segment that is not a
+// unit, because the owner of this segment can choose all names below it.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -120,10 +121,10 @@ func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 
 func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
 
-// unitAt returns the unit that a manager's pattern finds if the match begins at segment i. If patterns find several
-// units, unitAt returns the unit nearest to the root, because the owner of a unit can choose all names below the unit.
-// If several units are equally near to the root, it returns the unit of the first manager. If only is not nil, unitAt
-// tries only the managers for which only returns true.
+// unitAt returns the unit that a manager's pattern finds if the match begins at segment i. It prefers the unit nearest
+// to the root, because the owner of a unit can choose all names below the unit. If several units are equally near to
+// the root, it returns the unit of the first manager. If only is not nil, unitAt skips managers for which only returns
+// false.
 func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
 	at := len(segments)
 	for k := range p.managers {
@@ -166,15 +167,15 @@ func aboveUsers(segments []string) []string {
 }
 
 // isSystem reports whether a service below the given segments is a system service. The caller has already excluded
-// slices of users. The segment .. does not count as a slice: in a private cgroup namespace, it may be a slice of a
-// user.
+// slices of users. The segment .. does not count as a slice, because it may be a slice of a user in a private cgroup
+// namespace.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service that a cgroup file names if the exporter's cgroup namespace hides the service's
-// slice. Otherwise it returns "". Such a service may belong to the system or to a user.
+// hiddenService returns a service from a cgroup file if the exporter's cgroup namespace hides the service's slice.
+// Otherwise it returns "". Such a service may belong to the system or to a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -194,8 +195,8 @@ var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
 
 func isSLUID(s string) bool { return sluid.MatchString(s) }
 
-// hostServices contains services of drivers and of the vendors' monitoring tools. These services belong to the host,
-// because they serve all owners of the GPUs.
+// hostServices contains services of drivers and of the vendors' monitoring tools. They belong to the host, because they
+// serve all owners of the GPUs.
 var hostServices = []string{
 	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-powerd", "nvidia-topologyd", "nvidia-gridd", "nvidia-vgpud", "nvidia-vgpu-mgr",
 	"nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-suspend-then-hibernate", "nvidia-cdi-refresh", "nvidia-mig-manager", "nvidia-mps",
@@ -236,13 +237,13 @@ func (p *parser) ofUser(segments []string) match {
 	return match{manager: User, id: uid}
 }
 
-// isNumber reports whether s consists of at most 10 digits and has no leading zeros. A number with 32 bits has at most
-// 10 digits.
+// isNumber reports whether s is a decimal number without leading zeros. It accepts at most 10 digits, which is enough
+// for 32 bits.
 func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// maxName is in bytes. The kernel limits the names of cgroups to the same length.
+// maxName is in bytes. The kernel has the same limit for the names of cgroups.
 const maxName = 255
 
 func validName(s string) bool {

@@ -132,8 +132,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that the name of a cgroup below a slice of users, below a pod or below a unit cannot change the
-// owner.
+// FuzzParse checks that the owner of a process does not depend on the names of cgroups below a slice of users, a pod or
+// a unit.
 func FuzzParse(f *testing.F) {
 	f.Add("/system.slice/slurmstepd.scope/job_1/step_0", "/slurmstepd.scope/job_2/step_0")
 	f.Add("/user.slice/user-1000.slice", "/docker/"+containerID)
@@ -144,8 +144,8 @@ func FuzzParse(f *testing.F) {
 	}
 	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	f.Fuzz(func(t *testing.T, above, below string) {
-		// A newline in the input would begin another line of the file, which may name another unit, so newlines are
-		// replaced.
+		// Newlines are replaced, because a newline in the input would begin another line of the file. This line could
+		// name another unit.
 		above, below = strings.ReplaceAll(above, "\n", " "), strings.ReplaceAll(below, "\n", " ")
 		m, ok := p.parse("0::" + above)
 		if ok && (m.manager == "" || !validName(m.id)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile limits the size of an engine's file about a container, in bytes. maxContainerList limits the size of
-// Podman's list of containers. Most files have a few KiB, and a container in the list takes less than one KiB.
+// maxContainerFile limits the size in bytes of an engine's file about a container. maxContainerList limits the size of
+// Podman's list of containers. Most files have a few KiB. A container in the list needs less than one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20
@@ -34,9 +34,9 @@ func (c *container) hold(devices []gpu.DeviceName) {
 	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
 }
 
-// readDocker reads the files of a Docker container: <data root>/containers/<id>/config.v2.json and
-// hostconfig.json. The first file contains the container's environment, which may include secrets,
-// so readDocker keeps only the fields that the exporter uses.
+// readDocker reads the files of a Docker container: <data root>/containers/<id>/config.v2.json and hostconfig.json. The
+// first file contains the container's environment, which may include secrets. Therefore readDocker keeps only the
+// fields that the exporter uses.
 func readDocker(root, id string) (container, error) {
 	c := container{manager: Docker}
 	dir := filepath.Join(root, "containers", id)
@@ -75,8 +75,8 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// The variable NVIDIA_VISIBLE_DEVICES requests GPUs only if NVIDIA's runtime is used. An image may contain the
-	// variable, but other runtimes ignore it.
+	// Only NVIDIA's runtime reads the variable NVIDIA_VISIBLE_DEVICES. An image may contain the variable, but other
+	// runtimes ignore it.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
@@ -141,7 +141,7 @@ func readDeviceRequest(d *document) (r deviceRequest, err error) {
 	return r, err
 }
 
-// A request for a number of GPUs selects the GPUs with the lowest indices.
+// A request for n GPUs selects the n lowest indices.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.driver == "cdi":
@@ -167,8 +167,8 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPUs that an id names. An id is all, a UUID, an index, <index>:<index of a MIG device>, or a
-// name in the Container Device Interface.
+// requested returns the GPUs for an id. An id is all, a UUID, an index, <index>:<index of a MIG device>, or a name in
+// the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

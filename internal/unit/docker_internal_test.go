@@ -57,7 +57,7 @@ func TestDeviceRequests(t *testing.T) {
 	}
 }
 
-// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads them from an environment
+// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads the GPUs from an environment
 // variable.
 func TestVisibleDevices(t *testing.T) {
 	all := []gpu.DeviceName{{All: true}}

@@ -14,17 +14,16 @@ type Check struct {
 	Manager string
 	// Enabled is set if units of the manager get metrics.
 	Enabled bool
-	// Units is the number of units that have a process. Example is one of these units. PID is the
-	// oldest known process of Example.
+	// Units is the number of units that have a process. Example is one of these units, and PID is its oldest known
+	// process.
 	Units   int
 	Example string
 	PID     uint32
-	// Problem describes units with an unknown name. Problem is empty if all names are known.
+	// Problem describes units with an unknown name. It is empty if all names are known.
 	Problem string
 }
 
-// Checks returns a result for each manager, based on the units that the last [Mapper.Refresh]
-// found.
+// Checks returns a result for each manager. The results are based on the units of the last [Mapper.Refresh].
 func (m *Mapper) Checks() (all []Check) {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// document reads JSON token by token. Therefore its memory depends only on the longest text in the file. It does not
-// depend on the number of elements, which can be as high as one element per three bytes. A null is read as an empty
-// value.
+// document reads JSON token by token. Therefore its memory depends only on the longest text in the file, and not on the
+// number of elements. A hostile file can have an element in every three bytes. A null is read as an empty value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {
@@ -41,7 +40,7 @@ func readDocument(path string, limit int64, read func(*document) error) error {
 	}
 	var failed *fs.PathError
 	switch {
-	case err == io.EOF: //nolint:errorlint // as documented for Token; elsewhere EOF is unexpected
+	case err == io.EOF: //nolint:errorlint // EOF is expected here, as documented for Token, but unexpected elsewhere
 		return nil
 	case errors.As(err, &failed):
 		return err
@@ -85,7 +84,7 @@ func (d *document) next() (json.Token, error) {
 	return token, err
 }
 
-// object calls the function field for each field of an object. This function must read the value.
+// object calls field for each field of an object. field must read the value.
 func (d *document) object(field func(name string) error) error {
 	if ok, err := d.begin('{'); !ok {
 		return err
@@ -103,7 +102,7 @@ func (d *document) object(field func(name string) error) error {
 	return err
 }
 
-// list calls the function element for each element of a list. This function must read the element.
+// list calls element for each element of a list. element must read the element.
 func (d *document) list(element func() error) error {
 	if ok, err := d.begin('['); !ok {
 		return err

@@ -13,11 +13,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns a name in a cgroup file that looks like a container id. Docker and Podman can place containers below
-// any cgroup of root, for example with --cgroup-parent=/ml, so the caller must check whether an engine lists a
-// container with this id. The result is "" if there is no such name, or if lines of the file contain different ids. It
-// is also "" for processes of pods, users, other units and virtual machines, because these owners can choose the names
-// of the cgroups below their own cgroup.
+// parented returns a name in a cgroup file that looks like a container id, or "". Docker and Podman can place
+// containers below any cgroup of root, for example with --cgroup-parent=/ml. Therefore the caller must check whether an
+// engine lists a container with this id.
+//
+// The result is "" if lines of the file contain different ids. It is also "" for processes of pods, users, other units
+// and virtual machines, because their owners can choose the names below their own cgroup.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -57,9 +58,8 @@ func parentedIn(segments []string) string {
 	return ""
 }
 
-// ofEngine returns the id that [parser.parented] finds, if the process may belong to an engine. If the process
-// belongs to a unit of a manager other than systemd, ofEngine returns "", because this manager has precedence over
-// the engine.
+// ofEngine returns the id from [parser.parented] if the process may belong to an engine. It returns "" if the process
+// belongs to a unit of a manager other than systemd, because this manager takes precedence.
 func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	if ok && c.manager != Systemd || !m.enabled(Docker) && !m.enabled(Podman) {
 		return ""
@@ -67,9 +67,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns a function that returns the current owner of a process in a cgroup with an id from
-// [parser.parented]. If an engine lists a container with this id, the owner is the container. Otherwise the function
-// instead determines the owner. If instead is nil, the owner is the host.
+// resolveParented returns a function that resolves the current owner of a process in a cgroup with an id from
+// [parser.parented]. If an engine lists a container with this id, the owner is the container. Otherwise instead
+// determines the owner. If instead is nil, the owner is the host.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -97,7 +97,7 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
-// A podmanList reads Podman's containers at its first call, and returns the same result at later calls.
+// A podmanList reads Podman's containers at its first call. Later calls return the same result.
 type podmanList func() (map[string]container, error)
 
 // read returns a container without a name if Podman does not list the container.
@@ -110,7 +110,7 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 	return c, err
 }
 
-// If no engine lists the container, readParented returns no error.
+// readParented returns no error if no engine lists the container.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func (l live) adopt(containers map[string]container) {
 	}
 }
 
-// newContainers returns the live containers for which no files were read yet, as a map from the id to the manager.
+// newContainers returns the manager of each live container for which no files were read yet, by id.
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {
@@ -153,8 +153,7 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	return ids
 }
 
-// If there is no file about a container, its id becomes its name. For example, the container may belong to another
-// engine.
+// If no file describes a container, its id becomes its name. For example, the container may belong to another engine.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

@@ -9,8 +9,10 @@ import (
 )
 
 // TestParentedContainers checks containers below any cgroup of root. A container in an engine's list must be a unit. No
-// other process may become a unit because of the name of a cgroup. If the id in a cgroup is unknown, and another line
-// of the file names a service, the process must belong to this service. Otherwise it must belong to the host.
+// other process may become a unit because of the name of a cgroup.
+//
+// If the id in a cgroup is unknown, another line of the file may name a service. The process must then belong to this
+// service, and otherwise to the host.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{
@@ -54,8 +56,8 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks a process with an unknown container id. The process must wait for only one poll. If
-// the containers of an engine are not units, the mapper must not read the engine's files.
+// TestUnknownContainer checks that a process with an unknown container id waits for only one poll. If the containers of
+// an engine are not units, the mapper must not read the engine's files.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// Explanation describes why a process belongs to its owner. It contains a rule for each manager.
+// Explanation describes why a process belongs to its owner. Rules contains a rule for each manager.
 type Explanation struct {
 	Process string
 	Cgroup  string // content of the cgroup file of the process
@@ -19,15 +19,15 @@ type Explanation struct {
 	Rules   []Rule
 }
 
-// Rule is the result for one manager. Reason describes why the manager determined the owner, or why it did not. Reason
-// is empty if no path of the manager matches.
+// Rule is the result for one manager. Reason describes why the manager did or did not determine the owner. It is empty
+// if no path of the manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
 }
 
-// Explain returns the owner of a process. For each manager, it describes why the manager determined the owner, or why
-// it did not. It must be called after a [Mapper.Refresh].
+// Explain returns the owner of a process. For each manager, it also returns why the manager did or did not determine
+// the owner. [Mapper.Refresh] must be called first.
 func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
 	st, err := m.tree.Stat(pid)
 	if err != nil {
@@ -59,7 +59,7 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 	return e, ctx.Err()
 }
 
-// decided is the manager that determined the owner, or empty if no manager did.
+// decided is the manager that determined the owner, or empty if there is none.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -99,8 +99,8 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	return "several paths" // the paths are in several lines of the cgroup file
 }
 
-// belowOwner returns the reason why a manager finds no unit in a cgroup file although one of the manager's paths
-// matches. If none of these paths matches, the reason is empty.
+// belowOwner returns why a manager finds no unit in a cgroup file although one of its paths matches. It returns "" if
+// no path matches.
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// openTrusted opens a file or directory, but only if users other than root and the exporter's user cannot write it. If
-// the path ends with a symbolic link, openTrusted does not follow the link. If the path is a pipe, openTrusted does not
-// wait for a writer.
+// openTrusted opens a file or directory that only root and the exporter's user can write. It does not follow a symbolic
+// link at the end of the path. It does not wait for a writer if the path is a pipe.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }
@@ -37,7 +36,6 @@ func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, er
 	return f, info, nil
 }
 
-// trusted returns an error unless the file has the given type and only root or the exporter's user can write it.
 func trusted(info os.FileInfo, want os.FileMode) error {
 	if info.Mode().Type() != want {
 		if want.IsDir() {

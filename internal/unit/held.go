@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxHeldFile is the maximum size of a file in bytes, and maxHeldFiles is the maximum number of
-	// files in a directory.
+	// maxHeldFile is the maximum size of a file in bytes. maxHeldFiles is the maximum number of files in a directory.
 	maxHeldFile  = 4096
 	maxHeldFiles = 4096
 	// maxHeldLines is the maximum number of jobs that hold one GPU.
@@ -36,8 +35,7 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed GPU names. badName is the first of these names, and badPath is the file that
-	// contains it.
+	// malformed is the number of malformed GPU names. badName is the first malformed name, and badPath is its file.
 	malformed        int
 	badName, badPath string
 }
@@ -57,9 +55,8 @@ func (p *prologFiles) check() error {
 		p.malformed, p.badName, p.badPath)
 }
 
-// readPrologFiles reads the directories. A file that cannot be used does not affect other files. The error contains
-// the first failure. If a directory is missing, readPrologFiles returns no error: the prolog of the first job
-// creates the directory, so there was no job yet.
+// readPrologFiles reads the directories. A file that cannot be used does not affect other files. The error contains the
+// first failure. A missing directory is not an error, because the prolog of the first job creates it.
 func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
@@ -80,8 +77,8 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory to which prologs write. It may contain a file named numbers, which defines the GPU that a
-// number in the other files means.
+// prologDir is a directory to which prologs write. It may contain a file named numbers, which defines the meaning of
+// GPU numbers in the other files.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -89,7 +86,7 @@ type prologDir struct {
 
 const numbersFile = "numbers"
 
-// If the directory contains a file named numbers, openPrologDir uses the content of this file instead of n.
+// The content of a file named numbers takes precedence over n.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
@@ -102,9 +99,9 @@ func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	return prologDir{d, n}, nil
 }
 
-// readGPUs reads the files that are named after a GPU or a MIG device. A file contains one line per job. The line
-// contains the job's id, and it may also contain the uid of the job's user. The formats of jobstats and
-// dcgm-exporter are special cases of this format.
+// readGPUs reads the files that are named after a GPU or a MIG device. A file contains one line per job: the job's id,
+// optionally followed by the uid of the job's user. The formats of jobstats and dcgm-exporter are special cases of this
+// format.
 func (p *prologFiles) readGPUs(dir prologDir) error {
 	names, err := listTrusted(dir.path, maxHeldFiles)
 	if err != nil {
@@ -132,8 +129,8 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 	return first
 }
 
-// isGPUName reports whether the name of a file has the form of a GPU name. Files with other names are ignored,
-// because such a file may belong to another program or may be incomplete.
+// isGPUName reports whether the name of a file has the form of a GPU name. Other files are ignored, because they may
+// belong to another program or may be incomplete.
 func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
@@ -183,8 +180,8 @@ func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	return jobs, nil
 }
 
-// parseDevice parses a GPU name: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance id>. On AMD GPUs, each
-// partition has its own number, so the form with a GPU instance id is not used.
+// parseDevice parses a GPU name: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance id>. AMD GPUs do not use
+// the form with a GPU instance id, because each of their partitions has its own number.
 func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
 		return gpu.DeviceName{UUID: name}, validName(name)
@@ -227,7 +224,7 @@ func (p *prologFiles) readJobs(dir prologDir) error {
 	return first
 }
 
-// noGPUs is the value of CUDA_VISIBLE_DEVICES that the prolog of a job without GPUs gets.
+// noGPUs is the value of CUDA_VISIBLE_DEVICES in the prolog of a job without GPUs.
 const noGPUs = "NoDevFiles"
 
 // addJob ignores unknown names and invalid values, but counts malformed GPU names.

@@ -75,8 +75,8 @@ func TestPrologFiles(t *testing.T) {
 	}
 }
 
-// TestMalformedNames checks that malformed GPU names are counted and reported, and that the other names in the
-// same files are used.
+// TestMalformedNames checks that the mapper counts and reports malformed GPU names, and uses the other names in the
+// files.
 func TestMalformedNames(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -110,8 +110,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or the number of a render node. A number
-// that is too large for a position is the number of a render node.
+// TestNumbersOfAMD checks the names of AMD's GPUs. A number is the position of a GPU. A number that is too large for a
+// position is the number of a render node.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
@@ -136,7 +136,7 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the values of --units.held-numbers, and the device node to which a number refers. With
+// TestNumbers checks which device node a number means for each value of --units.held-numbers. With
 // File=/dev/nvidia[4-7] in gres.conf, the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
@@ -175,7 +175,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestBadPrologFiles checks that an invalid file is reported and not used, and that the other files are still read.
+// TestBadPrologFiles checks that an invalid file is reported and ignored, and that the other files are still read.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string

@@ -25,8 +25,8 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey identifies a unit in the files that list GPUs. For a Slurm job, the key is the job id.
-// For another unit, the key is manager/unit.
+// jobKey identifies a unit in the files that list GPUs. The key is the job id for a Slurm job, and manager/unit for
+// another unit.
 type jobKey string
 
 func keyOf(u gpu.Unit) jobKey {
@@ -45,8 +45,8 @@ func (k jobKey) unit() gpu.Unit {
 
 func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
 
-// isJob reports whether the name of a file can be the name of a unit. Files with other names are
-// ignored, because such a file may be incomplete.
+// isJob reports whether the name of a file can be the name of a unit. Other files are ignored, because they may be
+// incomplete.
 func (d heldDir) isJob(name string) bool {
 	if d.manager == Slurm {
 		return isNumber(name)

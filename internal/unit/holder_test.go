@@ -26,7 +26,7 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 }
 
 // TestHoldersOfManagers checks files in which managers other than Slurm list the GPUs of their units. The directory or
-// the line in the file determines the manager.
+// the line determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -38,7 +38,7 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.start(11, "python3", "/pbs_jobs.service/jobid/78[3].server", "")
 	m.start(12, "python3", "/system.slice/whisper.service", "")
 	m.job(20, "4711", "job_4711")
-	m.now += time.Hour // so that no file counts as just written
+	m.now += time.Hour // no file counts as just written
 	m.refresh()
 	want := []string{
 		"slurm/4711 time-slicing", "pbs/77.server time-slicing", "systemd/whisper time-slicing",
@@ -56,8 +56,8 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks that units of a manager that is not in --units hold no GPU, and that their files do not
-// count as outdated.
+// TestHoldersDisabled checks a manager that is not in --units. Its units must hold no GPU, and its files must not count
+// as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -92,8 +92,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks a manager that is defined by a file. It must find the user of a unit in the cgroup path, but
-// must reject root and strings that are not uids.
+// TestUserInPath checks that a manager from a file finds the user of a unit in the cgroup path. It must reject root and
+// strings that are not uids.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

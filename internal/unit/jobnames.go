@@ -14,9 +14,11 @@ import (
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
 // readNames reads the files that task prologs write. The lines have the form name=value, and contain the job's name and
-// its array element. Slurm passes these values only to the task prolog, which runs as the job's user. Therefore the
-// prolog creates the file and makes the user its owner, and a user can name only the user's own jobs. readNames ignores
-// invalid values without an error, so that a user cannot cause an alert.
+// its array element.
+//
+// Slurm passes these values only to the task prolog, which runs as the job's user. Therefore the prolog creates the
+// file and makes the user its owner, so a user can name only the user's own jobs. readNames ignores invalid values
+// without an error, so a user cannot cause an alert.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)

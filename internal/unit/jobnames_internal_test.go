@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestJobNames checks which files can name a job. A malformed file must not be an error, because a user could cause an
-// alert with it.
+// TestJobNames checks which files can name a job. A malformed file must not be an error, because users could cause
+// alerts with it.
 func TestJobNames(t *testing.T) {
 	own := strconv.Itoa(os.Geteuid())
 	other := strconv.Itoa(os.Geteuid() + 1)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxManagerFile is the maximum size of a file in bytes, and maxManagerFiles is the maximum
-	// number of files in a directory.
+	// maxManagerFile is the maximum size of a file in bytes. maxManagerFiles is the maximum number of files in a
+	// directory.
 	maxManagerFile  = 64 << 10
 	maxManagerFiles = 256
 	managerSuffix   = ".conf"
@@ -21,12 +21,12 @@ const (
 
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// LoadManagers returns the managers that the directories define and the built-in managers, sorted by
-// precedence. If several directories contain a file with the same name, the file in the last directory
-// is used. A file also replaces the built-in manager with the same name. A replaced manager keeps its
-// place in the order. New managers come before the built-in managers, and managers from later
-// directories come before managers from earlier directories. If a directory is missing, LoadManagers
-// returns no error.
+// LoadManagers returns the managers that the directories define and the built-in managers, sorted by precedence. If
+// several directories contain a file with the same name, the file in the last directory counts. A file also replaces
+// the built-in manager with its name, but does not change the order.
+//
+// New managers come before the built-in managers, and managers from later directories come before managers from earlier
+// directories. A missing directory is not an error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {
@@ -55,7 +55,7 @@ func loadDir(dir string) (all []Manager, err error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !strings.HasSuffix(name, managerSuffix) {
-			continue // the file is, for example, an editor's backup file or a disabled file
+			continue // for example, an editor's backup file or a disabled file
 		}
 		file := filepath.Join(dir, name)
 		text, _, err := readTrusted(file, maxManagerFile)

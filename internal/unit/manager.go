@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Each of these managers needs its own code. This code finds either the names of units or the position of a unit in a
-// path.
+// Each of these managers needs its own code, which finds the names of units or the position of a unit in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -39,15 +38,14 @@ type Manager struct {
 // BuiltIn is the value of File for the managers that are built into this program.
 const BuiltIn = "built in"
 
-// last contains the managers with the lowest precedence. They have no patterns, because the parser finds their units by
-// the names of slices.
+// last contains the managers with the lowest precedence. They have no patterns, because the parser recognises their
+// units by slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
 }
 
-// sources contains the managers whose unit names are not in the cgroup path. The values describe the source of the
-// names, in Markdown.
+// sources describes where unit names come from if they are not in the cgroup path, in Markdown.
 var sources = map[string]string{
 	Slurm:   "cgroup: [slurm.md](slurm.md)",
 	Docker:  "cgroup, and Docker's files below `--units.docker-root`",
@@ -97,8 +95,7 @@ func Names(managers []Manager) (names []string) {
 	return slices.Compact(names)
 }
 
-// Patterns contains managers that are defined by a flag, sorted by precedence. It can be used with
-// [flag.Var].
+// Patterns contains managers that a flag defines, sorted by precedence. It can be used with [flag.Var].
 type Patterns []Manager
 
 // Set adds a manager, in the form manager=path.

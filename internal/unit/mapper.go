@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// pollEvery is the usual interval between two polls. A poll may be requested early, for example because of a
-	// new container. In this case extraPoll is the minimum interval.
+	// pollEvery is the usual interval between two polls. An event such as a new container can request an early poll.
+	// extraPoll is the minimum interval before it.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
 	// fileTimeout is the timeout for reading files, because the disk may hang.
 	fileTimeout = 3 * time.Second
-	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used. It is
-	// shorter than the time for which the ledger waits for owners before it charges an interval.
+	// nameAfter is the time for which a process waits for the name of its unit before the unit's id becomes the name.
+	// It is shorter than the time for which the ledger waits for owners before it charges an interval.
 	nameAfter  = 5 * time.Second
 	titleEvery = time.Second
-	// After a prolog has written the file of a unit, the unit counts as alive for this duration, even if the
-	// unit has no process. The first process of a job must start within this time.
+	// A unit without a process counts as alive for this duration after a prolog has written its file. The first process
+	// of a job must start within this time.
 	fresh = 3 * pollEvery
 )
 
@@ -43,10 +43,10 @@ type Config struct {
 	// Managers contains the names of managers. Only units of these managers and of Patterns get metrics.
 	Managers []string
 	Patterns Patterns
-	// Max is the maximum number of units. Further units of a manager are combined into one unit,
-	// named other.
+	// Max is the maximum number of units. Beyond this limit, the units of a manager are combined into one unit, named
+	// other.
 	Max int
-	// After the last process of a unit has ended, the unit counts towards Max for the time Keep.
+	// Keep is the time for which a unit counts towards Max after its last process has ended.
 	Keep time.Duration
 	// Users selects the data about users that pages show. Passwd is the path of the file with the users'
 	// names.
@@ -60,11 +60,11 @@ type Config struct {
 	PodmanRoots []string
 	// ContainerdRun is the state directory of containerd.
 	ContainerdRun string
-	// RootlessDir is the directory with the files in which users name their containers. The name of each file
-	// is the uid of the user. If RootlessDir is empty, there are no such files.
+	// RootlessDir is the directory with the files in which users name their containers. Each file is named after the
+	// user's uid. If RootlessDir is empty, there are no such files.
 	RootlessDir string
-	// Pods resolves the processes of pods, and IsPod recognises the cgroups of pods. On a machine without
-	// Kubernetes, Pods and IsPod are nil.
+	// Pods resolves the processes of pods, and IsPod recognises the cgroups of pods. Both are nil on a machine without
+	// Kubernetes.
 	Pods   owner.Resolver
 	IsPod  func(segment string, above []string) bool
 	Now    gpu.Clock
@@ -78,8 +78,8 @@ type Mapper struct {
 	tree   proc.Tree
 	sight  proc.Sight
 	parser parser
-	// heldDirs contains all directories with files about held GPUs: the directories in Config.HeldDirs, and
-	// the directories in the definitions of managers.
+	// heldDirs contains all directories with files about held GPUs: those in Config.HeldDirs and in the definitions of
+	// managers.
 	heldDirs []heldDir
 	// extra requests a poll from Run, and polled is closed after the first poll.
 	extra, polled chan struct{}
@@ -97,8 +97,8 @@ type Mapper struct {
 	containers map[string]container // containers by key, see [match.key]
 
 	mu sync.Mutex
-	// active is set from the start on a machine without Kubernetes. On a Kubernetes node it is set when the
-	// first unit is found. While active is not set, no source is polled.
+	// active is set from the start on a machine without Kubernetes. On a Kubernetes node it is set when the first unit
+	// is found. Until active is set, no source is polled.
 	active bool
 	// jobs contains the job id for each run of a job, by SLUID. names contains the name of each
 	// container, by key.
@@ -106,8 +106,7 @@ type Mapper struct {
 	engines     map[string]string
 	described   map[jobKey]gpu.UnitInfo
 	uids        map[gpu.Unit]string
-	// units contains the units within the limit. For each unit, the value is the boot-clock time at which the
-	// unit was last alive.
+	// units contains the units within the limit, with the boot-clock time at which each unit was last alive.
 	units     map[gpu.Unit]time.Duration
 	infos     map[gpu.Unit]gpu.UnitInfo // immutable
 	held      []gpu.Allocation          // immutable
@@ -186,7 +185,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(scanErr, proc.ErrBlind):
-		found = m.found // units that were found at an earlier poll may still run
+		found = m.found // units from an earlier poll may still run
 	}
 	m.found = found
 	fileErr, ok := m.readFiles(ctx, found)
@@ -232,8 +231,8 @@ func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) 
 	return found, err
 }
 
-// findJob scans the processes for the daemons of jobs, whose titles contain the job id of a SLUID. A job's daemon
-// exists before the job's first process, so one scan finds it.
+// findJob scans the processes for the daemons of jobs. The title of a daemon contains the job id for a SLUID. A job's
+// daemon exists before the job's first process, so one scan finds it.
 func (m *Mapper) findJob(now time.Duration) {
 	if !m.scanning.TryLock() {
 		return
@@ -248,8 +247,8 @@ func (m *Mapper) findJob(now time.Duration) {
 	}
 }
 
-// readFiles reads the files of prologs and new containers. It returns false if the disk does not
-// respond in time. In this case the late result is dropped.
+// readFiles reads the files of prologs and new containers. It returns false if the disk does not respond in time, and
+// drops the late result.
 func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	type result struct {
 		prolog     prologFiles

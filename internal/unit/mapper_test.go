@@ -107,7 +107,7 @@ func (m *machine) refresh() {
 	}
 }
 
-// want expects manager/unit, or the kind of another owner.
+// want is manager/unit, or the kind of another owner.
 func (m *machine) want(pid uint32, want string) {
 	m.t.Helper()
 	p, _ := m.chain.Process(pid)
@@ -123,7 +123,7 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld expects manager/unit for each GPU, followed by "dead" if the unit is not alive. "none" stands for a file
+// want contains manager/unit for each GPU, followed by "dead" if the unit is not alive. "none" stands for a file
 // without a live job.
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
@@ -157,8 +157,8 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks a job whose id is unknown, so that its SLUID becomes its name. The name must not
-// change when the id becomes known, because a new name would be a new series.
+// TestSLUIDWithoutTitle checks a job whose SLUID becomes its name, because the id is unknown. The name must not change
+// when the id becomes known, because a new name would be a new series.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -171,8 +171,7 @@ func TestSLUIDWithoutTitle(t *testing.T) {
 	m.want(12, "slurm/s8FXKTA79XAR00")
 }
 
-// TestForgedTitle checks that a process of a job cannot imitate the daemon of another job by changing its own
-// title.
+// TestForgedTitle checks that a process cannot imitate the daemon of another job by changing its own title.
 func TestForgedTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.start(9, "slurmstepd", "/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0", "slurmstepd: [1.batch]")
@@ -181,7 +180,8 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks that a requeued job with another SLUID stays the same unit, and holds its GPU only while it runs.
+// TestRequeue checks a requeued job with another SLUID. It must stay one unit, and must hold its GPU only while it
+// runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -207,8 +207,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// TestHeldBeforeFirstProcess checks that a job holds its GPU as soon as its prolog has run, and
-// that the file expires if the job never starts.
+// TestHeldBeforeFirstProcess checks that a job holds its GPU as soon as its prolog has run. The file must expire if the
+// job never starts.
 func TestHeldBeforeFirstProcess(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711\n4712\n")
@@ -222,8 +222,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks a job inside a pod. The pod must own the job's processes and hold the GPU. The job must be
-// reported as additional information.
+// TestJobInPod checks a job inside a pod. The pod must own the job's processes and hold the GPU. The answer must also
+// name the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -237,8 +237,7 @@ func TestJobInPod(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestKubernetesNode checks that, on a Kubernetes node, only jobs are units, and that no source is read before the
-// first job.
+// TestKubernetesNode checks that only jobs are units on a Kubernetes node. No source may be read before the first job.
 func TestKubernetesNode(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { onKubernetes(c); c.HeldDirs = nil })
 	m.start(10, "ollama", "/system.slice/ollama.service", "")
@@ -253,8 +252,7 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks that a container is named by its id if the engine's files contain no name, or if the name
-// cannot be shown on a page.
+// TestContainers checks that a container is named by its id if the engine's files contain no name or an invalid name.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -284,7 +282,7 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks that two containers with the same name from different engines are shown with their own images.
+// TestEqualNames checks that two containers from different engines keep their own images if they have the same name.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)
@@ -333,8 +331,8 @@ func TestBrokenList(t *testing.T) {
 }
 
 // TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. If services are units,
-// the stage must report such services while they run. Containers, users, and services in a visible slice must not be
-// affected.
+// the stage must report such a service while it runs. It must not report containers, users, or services in a visible
+// slice.
 func TestPrivateNamespace(t *testing.T) {
 	tests := []struct {
 		name, cgroup string
@@ -379,8 +377,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that all units of a manager above the limit have the same name. After other units have ended, new
-// units must get names of their own.
+// TestLimit checks that all units of a manager above the limit have one common name. After other units have ended, new
+// units must get their own names.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {
@@ -423,8 +421,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks the result while the allocations of pods are unknown. The mapper must still add the
-// allocations of units. If the live pods are known, it must also add the live units.
+// TestUnitsOfSilentKubelet checks that the mapper adds the allocations of units while the allocations of pods are
+// unknown. If the live pods are known, it must also add the live units.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

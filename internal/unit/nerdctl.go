@@ -9,8 +9,8 @@ import (
 const maxNamespaces = 256
 
 // readNerdctl reads a container from the directory of containerd's runtime,
-// <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The container's annotations contain the name that nerdctl
-// uses, because nerdctl's hooks need this name. A container that ctr started has no name.
+// <run>/io.containerd.runtime.v2.task/<namespace>/<id>. nerdctl stores the container's name in the annotations for its
+// hooks. A container that ctr started has no name.
 func readNerdctl(run, id, procFS string) (container, error) {
 	c := container{manager: Nerdctl}
 	tasks := filepath.Join(run, "io.containerd.runtime.v2.task")

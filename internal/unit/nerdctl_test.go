@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestNerdctl checks the names and GPUs of containers in containerd's files. It contains nerdctl's containers in any
+// TestNerdctl checks the names and GPUs of containers in containerd's files. It uses nerdctl's containers in any
 // namespace, a container of ctr, and a container that exists only in another namespace.
 func TestNerdctl(t *testing.T) {
 	const tasks = "containerd/io.containerd.runtime.v2.task/"

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// contradictions is a number of jobs. If so many jobs use a GPU that their files do not name, --units.held-numbers
+	// contradictions is a number of jobs. If so many jobs use GPUs that their files do not name, --units.held-numbers
 	// counts as wrong.
 	contradictions = 3
 	maxJobUses     = 16
-	// keepJobUse is the time for which the GPUs used by a job are remembered. It limits the duration of a false error:
-	// if cgroups do not constrain devices, jobs can use the GPUs of other jobs, and three such jobs cause an error.
+	// keepJobUse is the time for which the GPUs used by a job are remembered. It limits the duration of a false error.
+	// If cgroups do not constrain devices, jobs can use the GPUs of other jobs, and three such jobs cause an error.
 	keepJobUse = 24 * time.Hour
 )
 
@@ -42,7 +42,7 @@ type jobUse struct {
 	last    time.Duration // boot-clock time of the last use
 }
 
-// fits reports whether the job's files name all GPUs that the job uses, if n defines the meaning of the numbers.
+// fits reports whether the job's files name all GPUs that the job uses, if the numbers have the meaning n.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -56,12 +56,12 @@ func (u jobUse) fits(n Numbers) bool {
 type numbering struct {
 	devices []gpu.Device
 	used    map[jobKey]map[string]bool
-	// jobs contains, for each directory, the last jobs that have files in this directory.
+	// jobs contains the last jobs that have files in each directory.
 	jobs    map[string][]jobUse
 	numbers map[string]Numbers
 }
 
-// Used stores the UUIDs of the GPUs that owners use. The mapper compares them with prologs' files, to detect a wrong
+// Used stores the UUIDs of the GPUs that owners use. The mapper compares them with prologs' files to detect a wrong
 // value of --units.held-numbers.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
@@ -85,8 +85,8 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	}
 }
 
-// compare stores the GPUs that jobs used, for each job that has files. It ignores a job whose files name a GPU by UUID,
-// because this job does not show which GPUs the numbers in files mean.
+// compare stores the GPUs that each job with files used. It ignores a job whose files name a GPU by UUID, because such
+// a job does not show which GPUs the numbers in files mean.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -142,8 +142,8 @@ func (n *numbering) add(dir string, use jobUse) {
 	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
 }
 
-// check returns an error if --units.held-numbers is wrong for a directory. If exactly one other value fits all jobs,
-// the error names this value.
+// check returns an error if --units.held-numbers is wrong for a directory. The error proposes another value if exactly
+// one value fits all jobs.
 func (n *numbering) check() error {
 	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
 		now := n.numbers[dir]
@@ -167,8 +167,8 @@ func (n *numbering) check() error {
 	return nil
 }
 
-// fitting returns the values of --units.held-numbers that fit all jobs of a directory. Values with a list of device
-// nodes are returned only if no other value fits.
+// fitting returns the values of --units.held-numbers that fit all jobs of a directory. It returns values with a list of
+// device nodes only if no other value fits.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })
@@ -183,13 +183,12 @@ func (n *numbering) fitting(dir string) []Numbers {
 		}
 	}
 	if len(numbers) < 2 {
-		return nil // for a single number, some list always fits, so the lists cannot be distinguished
+		return nil // some list always fits a single number, so the lists cannot be distinguished
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }
 
-// ranges returns the lists of consecutive device nodes that end at the last node and begin at any
-// node except the first.
+// ranges returns the lists of consecutive device nodes that end at the last node and do not begin at the first node.
 func (n *numbering) ranges() (lists []Numbers) {
 	var nodes []int
 	for _, d := range n.devices {

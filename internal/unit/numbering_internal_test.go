@@ -19,9 +19,8 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks that the mapper detects a wrong value of --units.held-numbers from the GPUs that jobs use, and
-// proposes the right value. In each case, the function slurm returns the GPU to which a number refers in Slurm, and the
-// jobs use these GPUs.
+// TestNumbering checks that the mapper detects a wrong value of --units.held-numbers and proposes the right value. In
+// each case, slurm returns the GPU that a number means in Slurm. The jobs use these GPUs.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
@@ -46,7 +45,7 @@ func TestNumbering(t *testing.T) {
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
 		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning of the numbers is known to fit: compare the prolog with gres.conf"},
 		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning of the numbers is known to fit"},
-		{"a job with GPUs that have the same number in both meanings", "index", "", func(n int) string { // the numbers 3 and 4 are the same in both meanings
+		{"a job with GPUs that have the same number in both meanings", "index", "", func(n int) string { // the numbers 3 and 4 have both meanings
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
 		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning of the numbers is known to fit"},
 	}
@@ -85,7 +84,7 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks that three jobs on the GPUs of other jobs cause an error for at most a day. Other jobs
+// TestNumberingForgets checks that three jobs on the GPUs of other jobs cause an error for at most a day, if other jobs
 // run during this day.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
@@ -146,7 +145,7 @@ func TestNumberingOfSharedGPUs(t *testing.T) {
 	var m Mapper
 	for i := range 3 {
 		first, second := fmt.Sprint(2*i+1), fmt.Sprint(2*i+2)
-		write(t, filepath.Join(dir, "0"), second+"\n") // the line of the first job was replaced
+		write(t, filepath.Join(dir, "0"), second+"\n") // replaces the line of the first job
 		write(t, filepath.Join(dir, "1"), first+"\n")
 		by := map[gpu.Owner][]string{
 			gpu.Unit{Manager: Slurm, Name: first}.Owner():  {"GPU-0", "GPU-1"},

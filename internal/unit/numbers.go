@@ -86,9 +86,9 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. Old versions of Slurm use the digits in the name of a
-// device file as the GPU's number. For /dev/dri/renderD128, the number is 128. Such a number cannot be a position,
-// because no machine has that many GPUs.
+// firstRender is the minor number of the first render node. Old versions of Slurm number a GPU by the digits in the
+// name of its device file, for example 128 for /dev/dri/renderD128. Such a number cannot be a position, because no
+// machine has so many GPUs.
 const firstRender = 128
 
 // device returns the name of the GPU with the given number, which has up to three digits. It returns false if nodes has

@@ -10,9 +10,8 @@ import (
 // nvidia, nvidia-cdi and nvidia-legacy (NVIDIA Container Toolkit).
 const nvidiaRuntime = "nvidia"
 
-// visibleDevices is the value of the variable NVIDIA_VISIBLE_DEVICES in a container's
-// environment. The value is a list of GPUs, or one of the words all, none and void. Other
-// variables are not kept, because they may contain secrets.
+// visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment. The value is a list of GPUs, or
+// one of the words all, none and void. Other variables are not kept, because they may contain secrets.
 type visibleDevices string
 
 func (v *visibleDevices) read(d *document) error {

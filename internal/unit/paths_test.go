@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Container ids: Docker's container train, Podman's container labeler, a container of another engine, and a container
-// inside a container.
+// ids of Docker's container train, Podman's container labeler, a container of another engine, and a container inside a
+// container
 const (
 	dockerID = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	podmanID = "90d390d390d390d390d390d390d390d390d390d390d390d390d390d390d390d3"
@@ -19,9 +19,8 @@ const (
 	innerID  = "1111222233334444555566667777888899990000aaaabbbbccccddddeeeeffff"
 )
 
-// TestPaths checks cgroups that managers create, as shown in the managers' documentation and in reports by users. The
-// expected owner is the owner that an administrator would name. If a container has no name, the beginning of its id is
-// used as the name.
+// TestPaths checks cgroups from the managers' documentation and from reports by users. The expected owner is the owner
+// that an administrator would name. If a container has no name, the beginning of its id is its name.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"

@@ -13,19 +13,19 @@ type Pattern struct {
 	text     string
 	root     bool // set if no segments may precede the match
 	segments []*regexp.Regexp
-	prefix   string // prefix of the first segment, which contains the uid
-	// name is the group that matches the unit's name. uid is the group that matches the uid of the unit's user. If
-	// uid.group is 0, the pattern contains no such group.
+	prefix   string // literal prefix of the first segment
+	// name is the group that matches the unit's name. uid is the group that matches the uid of the unit's user.
+	// uid.group is 0 if the pattern contains no such group.
 	name, uid groupAt
 }
 
-// groupAt identifies a group by the index of its segment and by its index in the regexp for this segment.
+// groupAt identifies a group by the index of its segment and by its index in the regexp of this segment.
 type groupAt struct{ segment, group int }
 
 const uidGroup = "uid"
 
-// parsePattern parses a pattern. A pattern contains a regexp for each segment, separated by /. One of
-// the groups in these regexps matches the name of the unit.
+// parsePattern parses a pattern: a regexp for each segment, separated by /. One of the groups in these regexps matches
+// the name of the unit.
 func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
@@ -40,7 +40,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		if s == "" {
 			return p, fmt.Errorf("%q: has an empty segment", text)
 		}
-		alone, err := regexp.Compile(s) // each regexp is compiled separately, because an additional parenthesis would end the group below
+		alone, err := regexp.Compile(s) // each regexp is compiled separately, because an unmatched parenthesis would end the group below
 		if err != nil {
 			return p, fmt.Errorf("%q: segment %q is not a regexp: no group may contain /: %w", text, s, err)
 		}
@@ -72,8 +72,8 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers contains the names that check inserts in place of % in ownedNames. No manager uses these names, and each has
-// a different form.
+// fillers contains the names that check inserts for % in ownedNames. No manager uses these names. Each name has a
+// different form.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
 // ownedNames contains the forms of cgroup names below which users other than root may choose the names of cgroups.

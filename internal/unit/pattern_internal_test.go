@@ -24,8 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths that must be rejected, because they are malformed or would let a user charge energy
-// to another user.
+// TestRefusedPatterns checks that malformed paths are rejected, and also paths with which a user could charge energy to
+// another user.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{
@@ -99,8 +99,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks a manager with a trusted user. It must find units below this user's systemd instance, but not
-// below the systemd instances of other users.
+// TestTrustedUser checks that a manager with a trusted user finds units below this user's systemd instance, but not
+// below the instances of other users.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
 	if err != nil {
@@ -211,7 +211,7 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// TestNearest checks paths that patterns match at several places. The exporter would reject these patterns in a file.
+// TestNearest checks patterns that match a path at several places. The exporter would reject these patterns in a file.
 func TestNearest(t *testing.T) {
 	pattern := func(name, path string) Manager {
 		p, err := parsePattern(path)

@@ -42,8 +42,8 @@ func readPodman(roots []string, ids map[string]string) (map[string]container, er
 	return all, first
 }
 
-// readPodmanRow adds the container in one row of a list that Podman's library containers/storage wrote. A row's
-// metadata is a string that contains JSON.
+// readPodmanRow adds the container from one row of a list of containers/storage, Podman's library. A row's metadata is
+// a string that contains JSON.
 func readPodmanRow(d *document, ids map[string]string, all map[string]container) error {
 	var id, name, metadata string
 	err := d.object(func(field string) error {
@@ -76,12 +76,11 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec contains the fields of config.json that the exporter uses. The file config.json configures a
-// container for its runtime (OCI runtime specification). Other data is not kept, because the file also contains the
-// container's environment.
+// runtimeSpec contains some fields of config.json, the file that configures a container for its runtime (OCI runtime
+// specification). It omits other fields, because the file also contains the container's environment.
 type runtimeSpec struct {
 	visible   visibleDevices
-	hooked    bool             // set if NVIDIA's hook will add devices according to the environment
+	hooked    bool             // set if NVIDIA's hook adds devices according to the environment
 	gpus      []gpu.DeviceName // at most maxHeldLines
 	instances []int64
 	name      string
@@ -149,8 +148,7 @@ func (s *runtimeSpec) readDevice(d *document) error {
 	return nil
 }
 
-// readPodmanDevices returns the GPUs of a container. It reads them from <graph
-// root>/overlay-containers/<id>/userdata.
+// readPodmanDevices reads the GPUs of a container from <graph root>/overlay-containers/<id>/userdata.
 func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, error) {
 	var first error
 	for _, root := range roots {
@@ -192,7 +190,7 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	var held []gpu.DeviceName
 	for _, minor := range s.instances {
 		p, ok := partitions[minor]
-		if !ok || len(list)+len(held) >= maxHeldLines { // the node has no GPU instance, so it belongs to a compute instance
+		if !ok || len(list)+len(held) >= maxHeldLines { // a node without a GPU instance belongs to a compute instance
 			continue
 		}
 		held = append(held, p)
@@ -202,8 +200,8 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 }
 
 // migAccess matches a line in the driver's list that describes the access to a GPU instance. The line contains three
-// numbers: the GPU's minor number, the instance, and the minor number of a device node. A process needs the device node
-// to access the instance.
+// numbers: the GPU's minor number, the instance, and the minor number of the device node that grants access to the
+// instance.
 var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
 
 // maxMIGMinors is the maximum size of the driver's list, in bytes. The list has a line for each

@@ -122,9 +122,9 @@ func FuzzPodmanList(f *testing.F) {
 	})
 }
 
-// TestHostileFiles checks how much memory the exporter needs to read hostile files. These files have the maximum
-// size, and contain as many elements as possible in the lists that the exporter reads. If the exporter decoded a
-// whole file in one step, an empty element would need up to thirty times its size in memory.
+// TestHostileFiles checks how much memory the exporter needs to read hostile files. The files have the maximum size and
+// as many list elements as possible. If the exporter decoded a whole file in one step, an empty element would need up
+// to thirty times its size in memory.
 func TestHostileFiles(t *testing.T) {
 	many := func(limit int, before, element, after string) string {
 		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after

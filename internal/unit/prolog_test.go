@@ -108,7 +108,8 @@ func TestProlog(t *testing.T) {
 	}
 }
 
-// TestTaskProlog checks that a job's user can name the job, but not other jobs, and cannot change the name later.
+// TestTaskProlog checks that a job's user can name the job. The user must not be able to name other jobs or to change
+// the name later.
 func TestTaskProlog(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the owner of a file and run a script as another user")
@@ -122,7 +123,7 @@ func TestTaskProlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "held")
-	copied := filepath.Join(root, "taskprolog.sh") // other users may not have access to the checkout either
+	copied := filepath.Join(root, "taskprolog.sh") // nor to the checkout
 	text, err := os.ReadFile(scripts + "taskprolog.sh")
 	if err == nil {
 		err = os.WriteFile(copied, text, 0o755)
@@ -165,8 +166,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks a job that runs twice. Only the file of the second run may describe it, and the mapper must drop
-// the description together with the job.
+// TestRequeued checks a job that runs twice. Only the file of the second run may describe it. The mapper must drop the
+// description together with the job.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -247,7 +248,7 @@ func TestEpilogAfterUpdate(t *testing.T) {
 // TestScriptsRefuseDirectories checks that the scripts do not write or remove files in a directory
 // that another user can change.
 func TestScriptsRefuseDirectories(t *testing.T) {
-	chmod := os.Chmod // unlike the mode in os.Mkdir, not limited by the umask
+	chmod := os.Chmod // unlike os.Mkdir, os.Chmod is not limited by the umask
 	tests := []struct {
 		name   string
 		change func(dir string) error
@@ -296,8 +297,8 @@ func TestScriptsRefuseDirectories(t *testing.T) {
 	}
 }
 
-// TestScriptsUseTheirOwnPath checks that the scripts execute no program from the caller's PATH, and
-// that the shell does not expand GPU names to file names.
+// TestScriptsUseTheirOwnPath checks that the scripts execute no program from the caller's PATH. The shell must not
+// expand GPU names to file names.
 func TestScriptsUseTheirOwnPath(t *testing.T) {
 	foreign, working, dir := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "held")
 	for _, name := range []string{"mkdir", "mv", "rm", "ls"} {

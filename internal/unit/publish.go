@@ -43,9 +43,8 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions keeps the description in a job's file after an epilog has removed the file, because the job still
-// has series. If a job runs a second time, the second run has another SLUID and gets a new description. The caller
-// holds m.mu.
+// keepDescriptions keeps a job's description after an epilog has removed the job's file, because the job still has
+// series. A second run of the job has another SLUID and gets a new description. The caller holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
 		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {
@@ -55,7 +54,7 @@ func (m *Mapper) keepDescriptions() {
 			info.Account = cmp.Or(info.Account, old.Account)
 			info.Partition = cmp.Or(info.Partition, old.Partition)
 			info.Cluster = cmp.Or(info.Cluster, old.Cluster)
-			// The first names are kept, because each change of a name would create new series.
+			// The first names stay, because each change of a name would create new series.
 			info.JobName = cmp.Or(old.JobName, info.JobName)
 			info.ArrayElement = cmp.Or(old.ArrayElement, info.ArrayElement)
 		}
@@ -136,10 +135,11 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	})
 }
 
-// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no process. However, a
-// file that was just written is not outdated, because a prolog runs before the job's first process. If a file is
-// outdated or cannot be used, the allocation of its GPU has no owner. If a job runs inside a pod, the pod holds the
-// GPU instead of the job. The caller holds m.mu.
+// holdings returns the GPUs that live units hold. The caller holds m.mu.
+//
+// A prolog's file is outdated if its job has no process. A file that was just written is not outdated, because a prolog
+// runs before the job's first process. If a file is outdated or cannot be used, the allocation of its GPU has no owner.
+// If a job runs inside a pod, the pod holds the GPU instead of the job.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -274,8 +274,8 @@ func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
 	return m.infos
 }
 
-// heldNow returns the GPUs that units hold, and the time at which these holdings were read. If the last known process
-// of a unit has ended since then, heldNow immediately requests a poll. Until this poll, the unit counts as not live.
+// heldNow returns the GPUs that units hold, and the time at which they were read. If the last known process of a unit
+// has ended since then, heldNow requests a poll. Until this poll, the unit counts as not live.
 func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
@@ -300,9 +300,10 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 }
 
 // Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown. If
-// only the live pods are known, Allocations adds the live units to the live pods. If units may hold GPUs, allocations
-// are unknown until the first poll of units. If prologs write files, a process whose unit does not hold the GPU is
-// reported as a process without an allocation.
+// only the live pods are known, Allocations adds the live units to them.
+//
+// If units may hold GPUs, allocations are unknown until the first poll of units. If prologs write files, a process
+// whose unit does not hold the GPU counts as a process without an allocation.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

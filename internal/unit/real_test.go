@@ -11,7 +11,7 @@ import (
 )
 
 // TestRealCgroups starts real processes in real cgroups, in every cgroup version of the machine. Some cgroups belong to
-// units of managers, and others to users who imitate such units.
+// units of managers. Others belong to users who imitate such units.
 func TestRealCgroups(t *testing.T) {
 	const user = "user.slice/user-4002.slice/user@4002.service/"
 	tests := []struct{ name, path, want string }{

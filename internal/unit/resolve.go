@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// other is the name of a manager's unit that combines all units above the limit --units.max.
+// other is the name of the unit that combines all units of a manager above the limit --units.max.
 const other = "other"
 
-// Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, the
-// processes of the job belong to the pod, and the answer also names the job.
+// Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, its processes belong to
+// the pod, and the answer also names the job.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	c, ok := m.parser.parse(p.Cgroup)
 	id := m.ofEngine(c, ok, p.Cgroup)
@@ -65,9 +65,9 @@ func (m *Mapper) see(c match, pid uint32) {
 	}
 }
 
-// unit returns the unit for a match. While the name of the unit is unknown, unit returns false. first is the
-// boot-clock time at which the process was first seen. If the name is still unknown when nameAfter has passed since
-// first, unit uses the id as the name. unit never changes a name, because a new name would need a new counter.
+// unit returns the unit for a match, or false while the name of the unit is unknown. first is the boot-clock time at
+// which the process was first seen. If the name stays unknown for nameAfter after first, unit uses the id as the name.
+// unit never changes a name, because a new name would need a new counter.
 func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
 	now := m.cfg.Now().Boot
 	if isSLUID(c.id) && c.manager == Slurm && m.nameOf(m.jobs, c.id) == "" {
@@ -96,8 +96,7 @@ func (m *Mapper) nameOf(names map[string]dated, id string) string {
 	return names[id].name
 }
 
-// final returns the final name for an id, or "" while the name may still become known. The caller
-// holds m.mu.
+// final returns the final name for an id. It returns "" while the name may still become known. The caller holds m.mu.
 func (m *Mapper) final(names map[string]dated, id, fallback string, first, now time.Duration) string {
 	d, known := names[id]
 	if !known || d.name == "" {
@@ -111,7 +110,7 @@ func (m *Mapper) final(names map[string]dated, id, fallback string, first, now t
 	return d.name
 }
 
-// admit returns u or, if u is new and --units.max is reached, the unit named other. The caller holds m.mu.
+// admit returns u. If u is new and --units.max is reached, it returns the unit named other. The caller holds m.mu.
 func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	if _, known := m.units[u]; !known && len(m.units) >= m.cfg.Max {
 		return gpu.Unit{Manager: u.Manager, Name: other}

@@ -9,16 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// maxRootlessFile is the maximum size of a user's file with names, in bytes. It is enough for about
-// 500 containers.
+// maxRootlessFile is the maximum size in bytes of a user's file with names. It is enough for about 500 containers.
 const maxRootlessFile = 64 << 10
 
-// containerName matches valid names of containers in Docker and Podman. Such names do not contain
-// @.
+// containerName matches valid names of containers in Docker and Podman. It excludes @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. The key includes the user, because users can choose the
-// names of cgroups below their own slice and could copy an id.
+// key returns the key of a container in the maps of a Mapper. It includes the user, because a user could copy the id of
+// another container: users can choose the names of cgroups below their own slice.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
@@ -29,8 +27,8 @@ func (m match) key() string {
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
 // qualify returns the name of the unit for a container. For a user's container, the name ends with the user. Otherwise
-// the energy of two users' containers with the same name would be added up. If pages must not contain data about users,
-// qualify uses the id as the name.
+// two users' containers with the same name would become one unit. If pages must not contain data about users, the name
+// is the id.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -49,8 +47,8 @@ func (m *Mapper) newRootless(found live) map[string][]match {
 }
 
 // readRootless returns the containers of users by key. For each user, it reads the file <dir>/<uid>, which a helper
-// program of the user writes. Only the file of a user can name the containers of this user. If a file is missing or
-// invalid, readRootless returns no error, so that a user cannot cause an alert.
+// program of the user writes. Only this file can name the user's containers. A missing or invalid file is not an error,
+// so a user cannot cause an alert.
 func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	all := make(map[string]container)
 	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
@@ -76,9 +74,8 @@ func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	return all
 }
 
-// parseRootless parses lines with an id, comma-separated names, and an image. If several lines have
-// the same id, the first of these lines is used. If the last line is incomplete, it is ignored,
-// because the helper is still writing it.
+// parseRootless parses lines with an id, comma-separated names, and an image. If several lines have the same id, the
+// first line counts. An incomplete last line is ignored, because the helper is still writing it.
 func parseRootless(text string) map[string]container {
 	all := make(map[string]container)
 	for line := range strings.Lines(text) {

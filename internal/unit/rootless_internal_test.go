@@ -40,7 +40,7 @@ func TestRootlessFiles(t *testing.T) {
 	}
 	c := match{manager: Podman, id: id, account: own}
 	dir := t.TempDir()
-	wantRootless(t, dir, c, " ") // there is no file
+	wantRootless(t, dir, c, " ") // no file
 	write(t, filepath.Join(dir, "elsewhere"), id+" secret image\n")
 	if err := os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, own)); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func TestRootless(t *testing.T) {
 	s.name(1003, trainID+" train x\n")
 	s.run(10, "1001", trainID)
 	s.run(11, "1001", evalID)  // only the file of another user names this container
-	s.run(12, "1002", evalID)  // a name that the user 1001 also uses
+	s.run(12, "1002", evalID)  // the user 1001 also uses this name
 	s.run(13, "1003", trainID) // this user is not trusted
 	s.run(14, "1002", containerID)
 	s.start(15, "python3", "/machine.slice/libpod-"+containerID+".scope", "")
@@ -123,7 +123,7 @@ func TestRootlessNamesStay(t *testing.T) {
 	}
 }
 
-// TestRootlessWithoutNames checks units without names, because the directory does not exist or pages contain no data
+// TestRootlessWithoutNames checks units without names. Either the directory does not exist, or pages contain no data
 // about users.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
@@ -157,8 +157,8 @@ func problemOf(m *unit.Mapper, manager string) string {
 	return "no such manager"
 }
 
-// names runs the script with shell scripts in place of the engines' programs. It returns three functions: listed waits
-// for the next call of podman ps, proceed lets this call continue, and event reports the start of a container.
+// names runs the script with shell scripts in place of the engines' programs. listed waits for the next call of podman
+// ps, proceed lets this call continue, and event reports the start of a container.
 func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, event func()) {
 	fifos := make(map[string]*os.File)
 	for _, name := range []string{"listed", "proceed", "events"} {
@@ -193,7 +193,7 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	}
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait() // killed
+		_ = cmd.Wait() // returns an error, because the process was killed
 		if out.Len() > 0 {
 			t.Errorf("the script printed %s", out.String())
 		}
@@ -215,7 +215,7 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	return listed, line("proceed"), line("events")
 }
 
-// TestNamesScript checks that the script writes the names when it starts and when a container starts, but does not list
+// TestNamesScript checks that the script writes the names when it starts and when a container starts. It must not list
 // the containers of root's Docker.
 func TestNamesScript(t *testing.T) {
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func TestNamesScript(t *testing.T) {
 		put(table, row)
 		proceed()
 		event()
-		listed() // now the file is complete
+		listed() // the file is complete now
 		if got, err := os.ReadFile(file); err != nil || strings.TrimSuffix(string(got), "\n") != strings.TrimSuffix(row, "\n") {
 			t.Errorf("file %q, %v, want %q", got, err, row)
 		}

@@ -13,18 +13,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is the time after which the cgroup of a process is treated as final. Runtimes start a
-// process outside the unit and then move it into the unit.
+// settleTime is the time after which the cgroup of a process counts as final. Runtimes start a process outside the unit
+// and then move it into the unit.
 const settleTime = 5 * time.Second
 
-// scan finds the units that have a process. An existing cgroup does not prove that a unit is alive,
-// because a cgroup can exist longer than its processes. If a process has not changed since the last
-// scan, scan does not read it again. scan is not safe for concurrent use.
+// scan finds the units that have a process. A cgroup does not prove that a unit is alive, because a cgroup can exist
+// longer than its processes. scan does not read a process again if the process has not changed since the last scan.
+// scan is not safe for concurrent use.
 type scan struct {
 	tree   proc.Tree
 	parser *parser
-	// parented returns an id. If an engine lists a container with this id, the process belongs to this
-	// container; see [Mapper.ofEngine].
+	// parented returns a possible container id; see [Mapper.ofEngine].
 	parented func(m match, isUnit bool, cgroup string) string
 	services bool // set if services are units
 	seen     map[gpu.ProcessID]scanned
@@ -52,8 +51,8 @@ type live struct {
 	parented map[string][]gpu.ProcessID
 }
 
-// run reads all processes. If a process cannot be read, run continues with the other processes, and
-// returns the first such failure in its error. When ctx ends, run stops without a result.
+// run reads all processes. If a process cannot be read, run continues with the other processes, and returns the first
+// failure. If ctx ends, run returns no result.
 func (s *scan) run(ctx context.Context, now time.Duration) (found live, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -91,8 +90,8 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 	return found, err
 }
 
-// maxProcesses is the maximum number of processes that are remembered for each unit. They are used
-// to check whether the unit is alive.
+// maxProcesses is the maximum number of processes that are remembered for each unit. The mapper uses them to check
+// whether the unit is alive.
 const maxProcesses = 8
 
 // add keeps the maxProcesses oldest processes of the unit.
@@ -158,8 +157,8 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 
 const stepDaemon = "slurmstepd"
 
-// stepTitle matches the title that a step's daemon sets before it starts the job's processes
-// (slurmstepd.c): slurmstepd: [<job id>.<step>].
+// stepTitle matches the title of a step's daemon, slurmstepd: [<job id>.<step>]. The daemon sets it before it starts
+// the job's processes (slurmstepd.c).
 var stepTitle = regexp.MustCompile(`^slurmstepd: \[([0-9]{1,10})\.`)
 
 func jobOfTitle(title string) string {
