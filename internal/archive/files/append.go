@@ -14,18 +14,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are indexes of columns in the tables [table.Appended]; the cluster and the hour come first.
+// These are indexes of columns in the tables [table.Appended]. The first two columns are the cluster and the hour.
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a full file, in bytes. Further rows of the hour are written to another file. A
-// file that cannot be extended is rewritten for each request, so maxPart limits the cost of a request.
+// If the values in a file have this size in bytes, the file is full. Further rows of the hour are written to another
+// file. This limits the cost of a request, which rewrites a file that it cannot extend.
 const maxPart = 512 << 10
 
 // Append adds rows to one of the tables [table.Appended]. It skips rows whose keys are already in the table. Each hour
-// has its own files. A CSV file in a folder is extended; files of other kinds are replaced until they are full.
+// has its own files. In a folder, Append extends CSV files. In all other cases, it rewrites the last file of the hour
+// until this file is full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -54,7 +55,7 @@ type hourFiles struct {
 	name  string // name of the first file, without its extension
 }
 
-// part returns a file of the hour by number. The first file has the number 0 and no number in its name.
+// part returns the file of the hour with the given number. The first file is number 0, which is not in its name.
 func (h hourFiles) part(number int) file {
 	name := h.name
 	if number > 0 {
@@ -80,8 +81,8 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and continues in new files when this file is full. It writes a file
-// only if no other program has changed the file. Full files never change, so their ids are read once.
+// extend adds rows to the last file of an hour. If this file is full, it continues in new files. It writes a file only
+// if no other program has changed the file. Full files never change, so it reads their ids only once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, hour, known)
@@ -123,7 +124,7 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return errChanged
 }
 
-// last contains the rows that are already in the file.
+// fitting returns the number of rows that still fit into the file. last contains the rows in the file.
 func fitting(last, rows [][]any) (n int) {
 	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
 		size += sizeOf(rows[n : n+1])
@@ -131,7 +132,8 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns no rows if the last file of an hour is missing. It adds the ids in full files to known.
+// last returns the rows of the last file of an hour, or no rows if there is no such file. It adds the ids in full files
+// to known.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -156,7 +158,7 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	if err != nil {
 		return nil, false, err
 	}
-	if size >= maxPart { // the file is full; an earlier version may have written an even larger file
+	if size >= maxPart { // an earlier version may have written a larger file
 		return nil, true, f.scan(in, []string{f.table.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
 	}
 	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {

@@ -33,7 +33,7 @@ func written(t *testing.T) int {
 
 // TestAppendCost adds the events of one hour in small requests. The second half of the requests must not write much
 // more data than the first half. If each request wrote the whole file again, the second half would write three times as
-// much data as the first half.
+// much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -88,7 +88,8 @@ func TestAppendCost(t *testing.T) {
 
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
-// A new process receives all 250,000 events of an hour again. Its peak memory must be limited, and no file may change.
+// A new process receives all 250,000 events of an hour a second time. Its peak memory must be limited, and no file may
+// change.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000
 	if dir := os.Getenv(repeatsIn); dir != "" {
@@ -134,8 +135,8 @@ func TestRepeatsMemory(t *testing.T) {
 	}
 }
 
-// A sink keeps only a limited number of ids in memory, but must still find the ids of other hours. It must reject new
-// events of an hour with too many events.
+// A sink keeps only a limited number of ids in memory, but must still find the ids of other hours. If an hour has too
+// many events, the sink must reject its new events.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// The strings in changes do not compress well, so that the files are large.
+// The strings of these events do not compress well, so the files are large.
 func changes(first, n int) [][]any {
 	var all []event.Event
 	for i := first; i < first+n; i++ {
@@ -35,8 +35,8 @@ func changes(first, n int) [][]any {
 	return table.EventRows(table.Events, "east", table.Place(all, noon))
 }
 
-// TestAppendCrash truncates a CSV file at every byte of the last request, as a crash could. Then it repeats the request
-// with additional events.
+// TestAppendCrash truncates a CSV file at every byte of the last request, as a crash can do. Then it repeats the
+// request with additional events.
 func TestAppendCrash(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events/cluster=east/date=2026-03-01/events-12.csv")
@@ -47,7 +47,7 @@ func TestAppendCrash(t *testing.T) {
 		return sink.Append(context.Background(), table.Events, rows)
 	}
 	first, second, third := changes(0, 2), changes(2, 2), changes(4, 1)
-	second[0][9] = "a \"name\",\nwith lines\n" // the name of the owner
+	second[0][9] = "a \"name\",\nwith lines\n" // owner's name
 	check(t, add(first))
 	begin, err := os.ReadFile(path)
 	check(t, err)
@@ -90,8 +90,8 @@ func TestAppendCrash(t *testing.T) {
 	}
 }
 
-// TestAppendOlder adds rows to files from an earlier version. One file is larger than the current limit, and another
-// file has one column less.
+// TestAppendOlder adds rows to files from earlier versions. One file is larger than the present limit. Another file
+// lacks a column.
 func TestAppendOlder(t *testing.T) {
 	large := changes(0, 3000)
 	older := table.Events
@@ -133,8 +133,8 @@ func TestAppendOlder(t *testing.T) {
 	}
 }
 
-// FuzzAppend adds a row to any CSV file with the right header. Afterwards, either the file must contain the row once,
-// after all complete rows, or the file must be unchanged.
+// FuzzAppend adds a row to any CSV file with the right header. If Append succeeds, the file must contain the row once,
+// after all complete rows. If Append fails, the file must not change.
 func FuzzAppend(f *testing.F) {
 	var header bytes.Buffer
 	check(f, files.Write(&header, "csv", table.Events, nil))

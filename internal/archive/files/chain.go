@@ -14,12 +14,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The hash chain of a cluster is stored in CSV files, each with the entries of about a week:
+// The hash chain of a cluster is stored in CSV files. Each file contains the entries of about a week:
 //
 //	chain/cluster=east/chain-0000000257.csv
 //
-// The number is the sequence number of the first entry. If several programs append an entry with the same number, they
-// write the same file, so only one write succeeds.
+// The number is the sequence number of the first entry in the file. If several programs append an entry with the same
+// number, only one write succeeds, because all of them write the same file.
 
 // chainLength is the number of entries in a full file.
 const chainLength = 256
@@ -28,7 +28,6 @@ func chainFile(cluster string, first int64) file {
 	return file{formats[0], table.Chain, path.Join(table.Chain.Name, clusterFolder(cluster), fmt.Sprintf("%s-%010d.csv", table.Chain.Name, first))}
 }
 
-// chainFiles returns the files of a chain in the order of their sequence numbers.
 func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err error) {
 	found, err := find(ctx, s, path.Join(table.Chain.Name, clusterFolder(cluster)), false)
 	for _, f := range found {
@@ -43,7 +42,7 @@ func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err
 // SignWith sets the key that signs the chain. A sink without a key keeps no chain.
 func (s *Sink) SignWith(signer *chain.Signer) { s.signer = signer }
 
-// Head returns the last entry in a cluster's chain, or the zero entry if the chain is empty.
+// Head returns the last entry of a cluster's chain. It returns the zero entry if the chain is empty.
 func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	last, _, _, err := s.tail(ctx, cluster)
 	return last, err
@@ -62,8 +61,8 @@ func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f fi
 	return last, f, rows, err
 }
 
-// link appends entries to the chain of a cluster, and returns them signed. The first call for a cluster also appends
-// entries for the hours that are already in the manifest.
+// link appends entries to the chain of a cluster, and returns the signed entries. The first call for a cluster also
+// appends entries for the hours in the manifest.
 func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry) ([]table.Entry, error) {
 	for range attempts {
 		last, f, rows, err := s.tail(ctx, cluster)
@@ -98,8 +97,7 @@ func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry)
 	return nil, errChanged
 }
 
-// unsigned is called if no key is set. It returns an error if the chain has entries, because new entries of this chain
-// must be signed.
+// unsigned returns an error if the chain has entries. New entries must then be signed, but there is no key.
 func unsigned(cluster string, last table.Entry) error {
 	if last.Sequence == 0 {
 		return nil
@@ -107,7 +105,7 @@ func unsigned(cluster string, last table.Entry) error {
 	return fmt.Errorf("cluster %s: %w", cluster, chain.ErrKey)
 }
 
-// extendChain returns errChanged if another program has appended entries.
+// If another program has appended entries, extendChain returns errChanged.
 func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known [][]any, entries []table.Entry) error {
 	if len(known) == 0 || len(known) >= chainLength {
 		f, known = chainFile(cluster, entries[0].Sequence), nil
@@ -127,7 +125,7 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the hours in the manifest, except the hours with an entry in except.
+// adopt returns entries for the hours in the manifest. It omits hours with an entry in except.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any
@@ -151,8 +149,8 @@ func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) 
 
 func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
 
-// linkHour appends the entry for an hour, computed from the rows in the first format. replaced is set if h contains all
-// rows of the hour.
+// linkHour appends the entry for an hour. It computes the entry from the rows in the first format. replaced is set if h
+// contains all rows of the hour.
 func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
 	rows := make(map[string][][]any)
 	for _, t := range table.Chained {
@@ -175,8 +173,8 @@ func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (tabl
 	return entries[0], nil
 }
 
-// linkSums appends the entry for the monthly sums after hours were pruned. A second entry for the same month is
-// appended only if again is set.
+// linkSums appends the entry for the monthly sums after a pruning. If the chain has an entry for this month, linkSums
+// appends another entry only if again is set.
 func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
 	entries, err := s.reader(as).Entries(ctx, cluster)
 	if err != nil {
@@ -197,7 +195,7 @@ func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month ti
 	return err
 }
 
-// lasts reports whether the chain's last entry for the hour has the same content as e.
+// lasts reports whether e has the same content as the chain's last entry for the hour.
 func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	entries, err := s.reader(s.formats[0]).Entries(ctx, e.Cluster)
 	if err != nil {
@@ -208,7 +206,7 @@ func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	return last.Rows == e.Rows && last.Manifest == e.Manifest && last.State == e.State, nil
 }
 
-// chained gives [chain.Archive] access to one cluster.
+// chained is a [chain.Archive] of one cluster.
 type chained struct {
 	ctx     context.Context
 	reader  *Reader
@@ -303,7 +301,7 @@ func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, fro
 	return all, nil
 }
 
-// decode returns no rows if the file is missing.
+// decode returns no rows for a missing file.
 func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	in, _, err := r.storage.open(ctx, f.name, "")
 	if err != nil || in == nil {
@@ -320,7 +318,7 @@ func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	return rows, nil
 }
 
-// Formats returns a reader for each format in which the archive contains files.
+// Formats returns a reader for each format with files in the archive.
 func (r *Reader) Formats(ctx context.Context) (all []*Reader, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawFolder reads and changes CSV files without the code of this package.
+// rawFolder reads and changes CSV files without this package.
 type rawFolder struct {
 	*testing.T
 	dir string
@@ -57,7 +57,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// Several programs write to the bucket of TestChainBucket at the same time.
+// During the test, several programs write to the bucket at the same time.
 func TestChainBucket(t *testing.T) {
 	s := newS3(t)
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return s.open(t) }, func() chain.Source {
@@ -67,7 +67,7 @@ func TestChainBucket(t *testing.T) {
 	})
 }
 
-// A chain must continue in a new file when the last file is full, and a missing file must be detected.
+// When a file is full, the chain must continue in a new file. A missing file must be detected.
 func TestChainFiles(t *testing.T) {
 	dir, keys := t.TempDir(), t.TempDir()
 	s := open(t, dir)
@@ -95,7 +95,8 @@ func TestChainFiles(t *testing.T) {
 	}
 }
 
-// Readers derive the cluster and the day from the names of folders, so a valid file in a wrong folder must be detected.
+// Readers take the cluster and the day from the names of folders. Therefore they must detect a valid file in a wrong
+// folder.
 func TestChainPlaces(t *testing.T) {
 	for name, change := range map[string]func(move func(from, to string)){
 		"nothing": func(func(from, to string)) {},

@@ -17,10 +17,10 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts limits how often a write is repeated because other programs change the same file or hour.
+// Other programs may change the same file or hour during a write. attempts is the maximum number of attempts.
 const attempts = 20
 
-// The function in the field rows computes the new rows of an hour from the old rows.
+// The function rows computes the new rows of an hour from its old rows.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any
@@ -30,13 +30,13 @@ type filing struct {
 	*table.Hour
 	changes  []change
 	replaced bool
-	// chained is set if the chain may need an entry for the hour. linked is this entry after it was appended.
+	// chained is set if the chain may need an entry for the hour. linked is the appended entry.
 	chained bool
 	linked  table.Entry
 }
 
-// Replace replaces the rows of an hour. It removes the hour from the manifest first, and adds it last, so that an hour
-// in the manifest is complete even after a crash.
+// Replace replaces the rows of an hour. It first removes the hour from the manifest, and adds it again last. Even after
+// a crash, every hour in the manifest is therefore complete.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	changes := []change{{table.Hours, none}, {table.Corrections, none}}
@@ -46,7 +46,7 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, changes: changes, replaced: true, chained: true})
 }
 
-// Correct adds corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
+// Correct adds corrections of an hour after the earlier corrections, and replaces the hour's row in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	filed, err := s.hour(ctx, s.first(table.Hours, h.Cluster, h.Start), h.Start)
 	if err != nil {
@@ -64,9 +64,9 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes the changes in order. Two programs that share a bucket may write different rows for an hour at the same
-// time. Therefore apply finally checks that no change was overwritten, and the program that finishes last repeats its
-// changes.
+// apply makes the changes in order. If two programs share a bucket, they may write different rows for an hour at the
+// same time. Therefore apply finally checks that its changes are still there. If another program has overwritten them,
+// apply makes them again.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
 		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {
@@ -88,7 +88,7 @@ func (s *Sink) apply(ctx context.Context, h *filing) error {
 	return errContended
 }
 
-// changeAll appends the entry to the chain before it writes the manifest, so that every hour in the manifest has an
+// changeAll appends the entry to the chain before it writes the manifest. Every hour in the manifest therefore has an
 // entry. It returns the new tags of the files.
 func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string, err error) {
 	tags = make(map[string]string)
@@ -128,8 +128,8 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite repeats the change of a file if another program changed the file, and returns its new tag. It does not write
-// the file if change returns errUnchanged.
+// rewrite changes a file and returns its new tag. If another program changes the file at the same time, it starts
+// again. If change returns errUnchanged, it does not write the file.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
 		rows, tag, err := s.read(ctx, f, "")
@@ -156,8 +156,8 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files still contain the rows of this program, and whether the hour's last entry in the chain
-// matches. It reads a file only if its tag has changed.
+// kept reports whether the files still contain the rows of this program, and whether the entry of this program is still
+// the hour's last entry in the chain. It reads only files with a changed tag.
 func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
 	if h.linked.Sequence > 0 {
 		if lasts, err := s.lasts(ctx, h.linked); err != nil || !lasts {
@@ -189,7 +189,7 @@ func same(a, b [][]any) bool {
 	})
 }
 
-// pause waits for a random time. Otherwise programs that change the same file would try again at the same time.
+// pause waits for a random time, so that programs that change the same file do not try again at the same time.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(rand.N(200 * time.Millisecond)):

@@ -54,7 +54,8 @@ func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
 
 func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
 
-// written returns the table with the columns in the file. A file from an earlier version may have fewer columns.
+// written returns the table without the added columns that the file lacks. An earlier version may have written the
+// file.
 func written(t table.Table, head []string) table.Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
 	return t
@@ -100,8 +101,8 @@ type csvColumn struct {
 	last  table.Cell
 }
 
-// Many cells equal the cell above, which is parsed only once. Equal strings from cell share memory. A cell does not keep
-// the rest of its line in memory.
+// Many cells equal the cell above, so cell parses a repeated text only once. Equal strings share memory. The result
+// does not keep the rest of the line in memory.
 func (c *csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Write writes a file with the columns of t, which may be the columns of an earlier version.
+// Write writes a file with the columns of t. They may be the columns of an earlier version.
 func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	return formats[i].write(w, t, rows)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the row of an hour in the manifest. It returns zero if one of the formats does not contain the hour.
+// Filed returns the row of an hour in the manifest. It returns zero unless all formats contain the hour.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,7 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. Only hours that begin in [from, until)
-// count.
+// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. The hour begins in [from, until).
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -69,7 +68,6 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 	return spans, nil
 }
 
-// clustersIn returns the names of the clusters in a table, by folder.
 func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]string, error) {
 	folders, err := find(ctx, s, t.Name, true)
 	if err != nil {
@@ -118,7 +116,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
+// Elsewhere returns the GPUs that were scraped in an archived hour. It omits the GPUs of the clusters in except.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -164,9 +162,9 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 	return all, nil
 }
 
-// Intact reports whether the rows of an hour have the digest in the manifest. It checks only rows in a bucket, because
-// several programs can share a bucket. If two programs write different rows for an hour, and are killed before their
-// last check, rows of both programs may be left. Corrections are not part of the digest.
+// Intact reports whether the rows of an hour match the digest in the manifest. In a folder it is always true, because
+// only one program writes to a folder. In a bucket, rows of two programs may be mixed. This happens if both write
+// different rows for an hour, and are killed before their last check. The digest does not include corrections.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil
@@ -188,8 +186,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the charges and the corrections of an hour. It ignores corrections with a later revision than the
-// manifest, which a crash can leave.
+// Charges returns the charges and the corrections of an hour. A crash can leave corrections with a later revision than
+// the manifest. Charges ignores them.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

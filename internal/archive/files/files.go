@@ -3,7 +3,7 @@
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
 //
-// The tables for events have files for each hour instead.
+// The tables for events have one file per hour instead.
 package files
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The cluster and the hour are the first columns of every table. In the table of corrections, the revision follows.
+// The first columns of every table are the cluster and the hour. The third column of the table of corrections is the
+// revision.
 const (
 	hourColumn     = 1
 	revisionColumn = 2
@@ -28,7 +29,7 @@ const (
 type Sink struct {
 	storage storage
 	formats []format
-	shared  bool // other programs may also write the files
+	shared  bool // other programs may write the same files
 	index   index
 	signer  *chain.Signer // nil if there is no chain
 }
@@ -49,7 +50,7 @@ func (s *Sink) hour(ctx context.Context, f file, hour time.Time) ([][]any, error
 	return of(rows, hour), err
 }
 
-// rows returns no rows if the file is missing.
+// rows returns no rows for a missing file.
 func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	rows, _, err := s.read(ctx, f, "")
 	if err != nil {
@@ -68,7 +69,7 @@ func of(rows [][]any, hour time.Time) [][]any {
 	return all
 }
 
-// read returns no rows if the file is missing, or if its tag equals known.
+// read returns no rows if the file is missing, or if its present tag is known.
 func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
 	in, tag, err := s.storage.open(ctx, f.name, known)
 	if err != nil || in == nil {
@@ -89,7 +90,7 @@ func dayFolder(t table.Table, cluster string, hour time.Time) string {
 
 func clusterFolder(cluster string) string { return "cluster=" + url.PathEscape(cluster) }
 
-// byHour keeps the order of the rows of each hour.
+// byHour does not change the order of the rows within an hour.
 func byHour(rows [][]any) {
 	slices.SortStableFunc(rows, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
 }

@@ -34,7 +34,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// In TestAppend another sink has the folder open to write hours.
+// During the test, another sink has the folder open to write hours.
 func TestAppend(t *testing.T) {
 	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
@@ -117,7 +117,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A file with the columns of another version must not change.
+// A file that another version wrote, with other columns, must not change.
 func TestOtherColumns(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -132,8 +132,8 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// Files from earlier versions have fewer columns. They can be read, and get the missing columns when another hour is
-// written.
+// Files from earlier versions have fewer columns. The archive can read them. When it writes another hour to such a
+// file, the file gets the missing columns.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
@@ -194,7 +194,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// A damaged file must not cause a panic. A truncated Parquet file must cause an error and stay unchanged.
+// A damaged file must not cause a panic. A truncated Parquet file must cause an error, and must not be changed.
 func TestDamaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// The files of one format must not depend on other formats. An hour counts as archived only if all formats contain it.
+// The files of one format must not depend on other formats. Only an hour in all formats counts as archived.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")

@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// Other users have no access to folders and files with these modes, because the archive contains the names of people
-// and their use of GPUs. The umask of the process also applies.
+// The archive contains the names of people and their use of GPUs. With these modes, other users have no access to its
+// folders and files. The umask may remove further permissions.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
@@ -30,15 +30,15 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of every existing file. One tag is enough, because only this process changes the folder.
+// present is the tag of every existing file. Files need no other tags, because only this process changes the folder.
 const present = "present"
 
 // Open returns a sink in a local folder. It creates a missing folder, and locks the folder against other processes. The
-// sink writes every table in each of the formats.
+// sink writes every table in each of the formats in names.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
-// OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock, so another sink can write hours
-// to the folder at the same time.
+// OpenEvents returns a sink that is used only for [Sink.Append]. It has its own lock. Another sink can therefore write
+// hours to the folder at the same time.
 func OpenEvents(path string, names []string) (*Sink, error) {
 	return open(path, names, ".events.lock")
 }
@@ -110,7 +110,7 @@ func (f *folder) entries(name string) (all []info, err error) {
 		below := path.Join(name, entry.Name())
 		found, err := os.Stat(filepath.Join(f.path, below))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the file was removed
+		case errors.Is(err, fs.ErrNotExist): // another process has removed the file
 		case err != nil:
 			return nil, err
 		case found.IsDir() || found.Mode().IsRegular():
@@ -120,7 +120,7 @@ func (f *folder) entries(name string) (all []info, err error) {
 	return all, nil
 }
 
-// remove also removes the folders that become empty.
+// remove also removes folders that are then empty.
 func (f *folder) remove(_ context.Context, name string) error {
 	if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

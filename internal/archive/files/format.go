@@ -13,7 +13,7 @@ import (
 
 // The values of rows have the types in [table.Table].
 type format struct {
-	name  string // also used as the extension of the files
+	name  string // also the extension of the files
 	write func(w io.Writer, t table.Table, rows [][]any) error
 	open  func(in content, t table.Table) (decoder, error)
 }
@@ -21,11 +21,11 @@ type format struct {
 var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, openParquet}}
 
 type decoder interface {
-	// current reports whether the file has exactly the columns of the table. A file from an earlier version lacks the
-	// columns that were added later.
+	// current reports whether the file has exactly the columns of the table. A file from an earlier version lacks later
+	// columns.
 	current() bool
-	// scan calls a function for every row, with the values of the given columns. The values are empty if the file is
-	// older than the column. The row is valid only during the call.
+	// scan calls each for every row, with the values of the given columns. If the file does not have a column, its
+	// value is empty. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
@@ -43,7 +43,7 @@ func Formats() []string {
 	return all
 }
 
-// CheckFormats returns an error, which contains the flag, if a format is unknown.
+// CheckFormats returns an error if a format is unknown. The error names the flag.
 func CheckFormats(flag string, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Formats(), name) {
@@ -53,7 +53,6 @@ func CheckFormats(flag string, names []string) error {
 	return nil
 }
 
-// formatOf finds the format by the extension of a file.
 func formatOf(name string) (format, bool) {
 	i := slices.IndexFunc(formats, func(f format) bool { return strings.HasSuffix(name, "."+f.name) })
 	if i < 0 {
@@ -96,7 +95,7 @@ func (f file) scan(in content, columns []string, each func(row []table.Cell)) er
 	return d.scan(columns, each)
 }
 
-// decode returns the rows with the columns that this version writes.
+// decode returns the rows with the columns of this version.
 func (f file) decode(in content) (rows [][]any, err error) {
 	defer recovered(&err)
 	d, err := f.open(in, f.table)
@@ -109,7 +108,7 @@ func (f file) decode(in content) (rows [][]any, err error) {
 	return f.rows(d)
 }
 
-// In the result of rows, equal strings in successive rows share memory.
+// In the result, equal strings in successive rows share memory.
 func (f file) rows(d decoder) (rows [][]any, err error) {
 	columns := f.table.Columns
 	last := make([]any, len(columns))

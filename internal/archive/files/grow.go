@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// grow extends the CSV file of an hour. If the file is from an earlier version and has fewer columns, the rows are
-// written to a new file.
+// grow extends the CSV file of an hour. If an earlier version wrote this file with fewer columns, grow writes the rows
+// to a new file.
 func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	if known.end < 0 {
 		if err := f.load(hour, known); err != nil {
@@ -46,8 +46,8 @@ func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return nil
 }
 
-// extend writes data after the last complete row, and flushes the file to disk. It first removes bytes that a crash or
-// a full disk left there.
+// extend writes data after the last complete row, and flushes the file to disk. It first removes incomplete data, which
+// a crash or a full disk can leave.
 func extend(path string, end int64, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -88,8 +88,8 @@ func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	}
 }
 
-// scan adds the ids in a CSV file to known. It returns the end of the last complete row, and whether the file has all
-// columns of the table.
+// scan adds the ids in a CSV file to known. It returns the end of the last complete row. grows is set if the file has
+// all columns of the table.
 func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err error) {
 	file, err := os.Open(filepath.Join(f.path, part.name))
 	if err != nil {
@@ -107,8 +107,8 @@ func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err err
 	return end, len(in.head) == len(part.table.Columns), err
 }
 
-// complete calls the function each for every complete row, and returns the end of the last complete row. A crash can
-// cut the last row, so that its line break or a quotation mark is missing.
+// complete calls each for every complete row, and returns the end of the last complete row. A crash can cut the last
+// row, so that its line break or a quotation mark is missing.
 func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
 	size, err := file.Size()
 	if err != nil {

@@ -17,12 +17,12 @@ const maxIDs = 1 << 20
 // ErrFull means that the ids of an hour do not fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new events are rejected"))
 
-// index caches the ids of events in the hours that were used last. The ids of other hours are read from their files.
+// index caches the ids of events in the most recently used hours. The ids of other hours are read from their files.
 type index struct {
 	limit int                 // upper limit for size
 	hours map[string]*hourIDs // ids by the name of the hour's first file
 	uses  int
-	size  int // sum of the sizes of the hours
+	size  int // sum of all hourIDs.size
 }
 
 // id is the digest of an event's id.
@@ -32,12 +32,12 @@ type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // maximum number of ids
 	parts int // number of full files
-	// end is the offset after the last complete row in the last file. It is -1 before the file is read, and 0 if there
-	// is no file.
+	// end is the offset after the last complete row in the last file. It is -1 if the file has not been read, and 0 if
+	// there is no file.
 	end int64
 
 	used int // value of index.uses at the last use
-	size int // size as included in index.size
+	size int // size that index.size includes
 }
 
 func (x *index) of(name string) *hourIDs {
@@ -56,10 +56,10 @@ func (x *index) forget(name string) {
 	delete(x.hours, name)
 }
 
-// hourSize is the number of ids that need as much memory as an hour without ids.
+// An hour without ids needs as much memory as this number of ids.
 const hourSize = 16
 
-// keep updates the sizes after ids were added. If the index is too large, it drops the least recently used hours.
+// keep updates the sizes after ids were added. If the index is too large, it removes the least recently used hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)
@@ -75,7 +75,7 @@ func (x *index) keep(name string) {
 	}
 }
 
-// digest ignores a carriage return before a line break, because CSV readers drop it.
+// digest ignores a carriage return before a line break. CSV readers remove such carriage returns.
 func digest(text string) id {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
 	return id(sum[:16])

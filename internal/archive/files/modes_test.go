@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// With any umask, other users must not be able to read the archive.
+// Even without a umask, other users must not be able to read the archive.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "archive")

@@ -13,16 +13,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Strings have a dictionary in Parquet, because many of them repeat. Unknown times and integers are null.
+// In Parquet, strings have a dictionary, because many of them repeat. Unknown times and integers are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds contains the physical types of columns. They are checked, because a damaged file may contain another type. The
-// library would then read values from an invalid address.
+// kinds contains the physical types of columns. A damaged file may have other types, and the library would then read
+// values from an invalid address. Therefore the types are checked.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
-// schemaOf builds the schema from a struct, because the library sorts the columns of a group by name.
+// schemaOf builds the schema from a struct, because a struct keeps the order of its columns. The library sorts the
+// columns of a group by name.
 func schemaOf(t table.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
@@ -86,7 +87,7 @@ func openParquet(in content, t table.Table) (d decoder, err error) {
 	return &parquetFile{opened, t}, err
 }
 
-// recovered converts a panic to an error, because the library panics on some damaged files.
+// recovered converts a panic to an error. The library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("invalid Parquet file: %v", p)
@@ -127,7 +128,7 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	for range group.NumRows() {
 		for i, c := range all {
 			if c == nil {
-				continue // this column was added in a later version
+				continue // a later version added this column
 			}
 			var err error
 			if row[i], err = c.next(); err != nil {

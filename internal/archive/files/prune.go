@@ -11,9 +11,9 @@ import (
 )
 
 // Prune deletes the files of the days before a time, which must be the start of a month. It first writes the monthly
-// sums of the charges in these files, and a list of the hours in these sums. For the listed hours, readers then use
-// only the sums. Then it marks the hours as pruned in the manifest, and deletes the files. After a crash, Prune can be
-// repeated. It calls done with the deleted rows of each table and month. A dry run only calls done.
+// sums of the charges in these files, and a list of the hours in these sums. Readers then use only the sums of these
+// hours. Afterwards, it marks the hours as pruned in the manifest, and deletes the files. After a crash, the caller can
+// repeat Prune. Prune calls done with the deleted rows of each table and month. A dry run only calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// The result contains each day once for each table that has a folder for this day.
+// A day is in the result once for each table that has a folder for this day.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -58,7 +58,7 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains the manifest's files in which another program has changed hours since the pruning began.
+	// unpruned contains the files of the manifest in which another program changed hours during the pruning.
 	unpruned map[string]bool
 }
 
@@ -136,10 +136,10 @@ func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]a
 	return err
 }
 
-// hoursColumn is the index of the column in [table.MonthlyCharges] that lists the hours in the sums.
+// hoursColumn is the index of the column "hours" in [table.MonthlyCharges].
 const hoursColumn = 2
 
-// hoursOf returns the hours that are already in the monthly sums, in Unix seconds.
+// hoursOf returns the hours in the monthly sums, in Unix seconds.
 func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	known, texts := make(map[int64]bool), make(map[any]bool)
 	for _, row := range rows {
@@ -187,7 +187,8 @@ type filedSums struct {
 	charged map[int64]int64 // number of charges by Unix time of the hour
 }
 
-// add omits corrections that a crash left, and corrections whose charges an administrator has removed.
+// A crash can leave corrections with a later revision than the manifest. add omits them. It also omits corrections if
+// an administrator has removed the charges of the hour.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()
@@ -236,7 +237,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove stops at a day in which another program has changed hours.
+// If another program has changed hours of a day, remove stops at this day.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {

@@ -72,7 +72,7 @@ func TestPruneBucket(t *testing.T) {
 }
 
 // TestPruneCrash stops the program before each change. The energy of the month must be the same after the stop and
-// after another run. An hour that is written again after the stop must not be charged twice.
+// after another run. If an hour is written again after the stop, its energy must not be charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {
@@ -126,7 +126,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// If an administrator has removed the files of an hour, prune must mark the hour as pruned and leave it out of the sums.
+// If an administrator has removed the files of an hour, Prune must mark the hour as pruned and omit it from the sums.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the files of an archive. It needs no lock, because files are replaced atomically.
+// Reader reads the files of an archive. It needs no lock, because writers replace files atomically.
 type Reader struct {
 	storage storage
 	place   string // folder or bucket, for errors
@@ -37,7 +37,8 @@ type File struct {
 // Of returns the file of a table.
 func (d Day) Of(t table.Table) File { return File{t, d} }
 
-// OpenReader opens an archive in a local folder for reading. If there are Parquet files, it ignores CSV files.
+// OpenReader opens an archive in a local folder for reading. If the folder contains Parquet files, it ignores CSV
+// files.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 }
 
 // OpenBucket opens an archive in an S3-compatible store for reading. It needs permission to list the bucket and to read
-// objects. Errors contain the flag that sets the URL.
+// objects. flag is the flag that sets the URL. Errors name it.
 func OpenBucket(ctx context.Context, c S3, flag string) (*Reader, error) {
 	b, err := newBucket(c, flag)
 	if err != nil {
@@ -77,7 +78,6 @@ func (r *Reader) hasFormat(name string) bool {
 	return path.Base(name) == table.Hours.Name+"."+r.format.name
 }
 
-// hours returns the names of the manifest's files in all formats.
 func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	err = r.storage.list(ctx, listing{table.Hours.Name, true}, func(found info) {
 		if matched, err := path.Match(table.Hours.Name+"/cluster=*/date=*/"+table.Hours.Name+".*", found.name); err == nil && matched {
@@ -121,7 +121,7 @@ func dayOf(name string) (day Day, err error) {
 	return day, err
 }
 
-// clusterOf accepts only one encoding of a cluster's name, so that no cluster is read twice.
+// clusterOf accepts only the canonical encoding of a cluster's name. Otherwise two folders could have the same cluster.
 func clusterOf(folder string) (string, error) {
 	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
 	if err == nil && clusterFolder(cluster) != folder {
@@ -145,7 +145,7 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache keeps the list and the content of the manifest's files in memory, because every query reads them.
+// cache keeps the list of the manifest's files and their content in memory, because every query reads them.
 type cache struct {
 	storage
 	place  string

@@ -28,8 +28,8 @@ func readings(t *testing.T, r *files.Reader) (all []string) {
 	return all
 }
 
-// A reader must find the same hours in a folder, a folder of links and a bucket, in each format. It must list a bucket
-// once, and read the files of the manifest once.
+// A reader must find the same hours in a folder, in a folder of links and in a bucket, in each format. It must list a
+// bucket once, and read each file of the manifest once.
 func TestReader(t *testing.T) {
 	first, second := hour(noon, 7), hour(noon.AddDate(0, 0, 1), 5)
 	var want []string
@@ -81,7 +81,7 @@ func TestReader(t *testing.T) {
 }
 
 // A reader must ignore files that the archive did not write. It must reject a folder with an invalid date. It must also
-// reject a second encoding of a cluster's name, because it would otherwise read the days of this cluster twice.
+// reject a second encoding of a cluster's name. Otherwise it would read the days of this cluster twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -16,7 +16,8 @@ type renaming struct {
 	*Sink
 	from, to string
 	started  bool // set if an interrupted run may have written hours
-	// last and sums contain the last entry for each hour and each month in the chain of the old name.
+	// last contains the last entry for each hour in the chain of the old name. sums contains the last entry for each
+	// month.
 	last, sums map[int64]table.Entry
 	// before contains the monthly sums under the old name.
 	before map[int64][][]any
@@ -24,9 +25,9 @@ type renaming struct {
 }
 
 // RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. For each day,
-// it writes the files under the new name, with the manifest last, and then deletes the old files. Until RenameCluster
-// has finished, hours may exist under both names. A marker file records the renaming, so that the call can be repeated
-// after a crash.
+// it first writes the files under the new name, with the manifest last. Then it deletes the old files. Until
+// RenameCluster has finished, hours may exist under both names. A marker file records the renaming, so that a call
+// after a crash can complete it.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
 	days, err := r.days(ctx)
@@ -53,8 +54,8 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 	return n, s.storage.remove(ctx, mark)
 }
 
-// start writes the marker file, unless an interrupted run wrote it. It first checks that the two names have no hour in
-// common.
+// start writes the marker file, unless an interrupted run has already written it. It first checks that no hour exists
+// under both names.
 func (r *renaming) start(ctx context.Context, mark string, days []time.Time) error {
 	in, tag, err := r.storage.open(ctx, mark, "")
 	if err != nil {
@@ -75,7 +76,7 @@ func (r *renaming) start(ctx context.Context, mark string, days []time.Time) err
 	return err
 }
 
-// days returns the days with rows in any table. Monthly sums are on the first day of their month.
+// days returns the days with rows in any table. Monthly sums have the first day of their month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
 		found, err := daysIn(ctx, r.storage, t, clusterFolder(r.from))
@@ -124,7 +125,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // readers ignore hours that are missing from the manifest, so the manifest comes first
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // readers ignore hours that are not in the manifest, so the manifest comes first
 		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
@@ -138,8 +139,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. It ignores rows of hours that are
-// missing from the manifest, which a crash can leave.
+// format writes the hours of a day and the sums of a month under the new name. A crash can leave rows of hours that are
+// missing from the manifest. format ignores these rows.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -190,7 +191,7 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 			return nil, errUnchanged
 		}
 		if f.table.Name == table.Hours.Name && !r.started {
-			for _, row := range rows { // the hour was filed after the check
+			for _, row := range rows { // another program filed the hour after the check
 				if hour := row[hourColumn].(time.Time); len(of(all, hour)) > 0 {
 					return nil, &table.OverlapError{Cluster: r.to, Hour: hour}
 				}
@@ -204,8 +205,8 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	return err
 }
 
-// events adds the events of a day under the new name, in the formats of the existing files. It skips events that are
-// already there.
+// events adds the events of a day under the new name, in the formats of the existing files. It skips events that
+// already have the new name.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
 	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {
@@ -229,7 +230,8 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 	return nil
 }
 
-// readChain reads the chain of the old name. An empty chain first gets entries for the hours in the manifest.
+// readChain reads the chain of the old name. If the chain is empty, it first adds entries for the hours in the
+// manifest.
 func (r *renaming) readChain(ctx context.Context) error {
 	if _, err := r.link(ctx, r.from); err != nil {
 		return err
@@ -240,8 +242,8 @@ func (r *renaming) readChain(ctx context.Context) error {
 	return err
 }
 
-// linkDay records the renamed hours of the current day in the chains of both names. This must happen before the old
-// files are deleted. It skips hours that an interrupted run has recorded.
+// linkDay records the renamed hours of the current day in the chains of both names. It must run before the old files
+// are deleted. It skips hours that an interrupted run has already recorded.
 func (r *renaming) linkDay(ctx context.Context) error {
 	var old, renamed []table.Entry
 	for _, at := range slices.Sorted(maps.Keys(r.moves)) {
@@ -273,7 +275,7 @@ func (r *renaming) linkMonths(ctx context.Context) error {
 	return r.linkBoth(ctx, old, renamed)
 }
 
-// readSums computes the chain entry for the monthly sums under the new name. It reads the first format that contains
+// readSums computes the chain entry for the monthly sums under the new name. It reads them in the first format with
 // pruned hours.
 func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry, err error) {
 	for _, as := range append(slices.Clone(r.formats), formats...) {

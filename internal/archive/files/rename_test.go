@@ -24,7 +24,7 @@ func TestRenameBucket(t *testing.T) {
 	sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestRenameStops stops the renaming before each change of a file, and then repeats it.
+// TestRenameStops stops the renaming before each change of a file, and then repeats the renaming.
 func TestRenameStops(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -33,7 +33,7 @@ type S3 struct {
 
 var lookups = map[string]minio.BucketLookupType{"auto": minio.BucketLookupAuto, "path": minio.BucketLookupPath, "dns": minio.BucketLookupDNS}
 
-// Register adds the flags with their defaults.
+// Register adds all flags with their defaults.
 func (c *S3) Register(fs *flag.FlagSet) {
 	c.Formats = cli.List{"parquet"}
 	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials come from AWS's variables and files, or a role")
@@ -42,14 +42,14 @@ func (c *S3) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Layout, "s3.layout", LayoutTables, LayoutHelp)
 }
 
-// RegisterStore adds the flags of the store, without the flags for the files in it.
+// RegisterStore adds the flags of the S3-compatible store, but not the flags of the files in it.
 func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
 	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is the variable AWS_REGION, or the region that the store reports")
 	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
 }
 
-// requestTimeout includes retries.
+// requestTimeout is the time limit of a request with its retries.
 const requestTimeout = 2 * time.Minute
 
 // The tag of a file in a bucket is its ETag.
@@ -59,8 +59,8 @@ type bucket struct {
 	prefix string
 }
 
-// OpenS3 returns a sink in a bucket of an S3-compatible store. Several programs can use the bucket at the same time,
-// because the store rejects a write to a file that another program has changed.
+// OpenS3 returns a sink in a bucket of an S3-compatible store. Several programs can use the bucket at the same time: if
+// another program has changed a file, the store rejects the write.
 func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	formats, err := choose(c.Formats)
 	if err != nil {
@@ -76,7 +76,7 @@ func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	return newSink(b, formats, true), nil
 }
 
-// Validate checks the flags if a bucket is set.
+// Validate checks the flags. It accepts all values if no bucket is set.
 func (c *S3) Validate() error {
 	if c.URL == "" {
 		return nil
@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket does not connect to the store. Errors contain the flag that sets the URL.
+// newBucket does not connect to the store. flag is the flag that sets the URL. Errors name it.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
@@ -125,7 +125,7 @@ func newBucket(c S3, flag string) (*bucket, error) {
 	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
-// The errors of parseURL do not contain the URL, because it may contain a password.
+// The errors of parseURL do not contain the URL, which may contain a password.
 func parseURL(text string, schemes ...string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -134,8 +134,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials, the bucket, and whether the store supports conditional writes: it must reject a request
-// to replace an object that does not exist.
+// probe checks the credentials and the bucket. It also checks that the store supports conditional writes: the store
+// must reject the replacement of an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (b *bucket) signed() error {
 
 func (b *bucket) Close() error { return nil }
 
-// open reads the whole object, which is small because it contains only one day.
+// open reads the whole object. It is small, because it contains only one day.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -206,7 +206,7 @@ func (b *bucket) list(ctx context.Context, of listing, each func(info)) error {
 		}
 		rest := strings.TrimPrefix(object.Key, prefix)
 		folder := strings.HasSuffix(rest, "/")
-		if rest != "" && !(folder && of.deep) { // an object with the name of the folder only marks the folder
+		if rest != "" && !(folder && of.deep) { // an object with the folder's own name only marks the folder
 			each(info{path.Join(of.folder, rest), object.Size, folder})
 		}
 	}
@@ -238,7 +238,7 @@ func (b *bucket) write(ctx context.Context, name string, data []byte, tag string
 	return info.ETag, permanent.If(permanent.Status(status(err)), err)
 }
 
-// status returns 0 if an error was not caused by a response.
+// status returns the HTTP status of a failed request, or 0 if there was no response.
 func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
 
 func missing(err error) bool {

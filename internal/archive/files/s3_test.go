@@ -27,10 +27,11 @@ import (
 
 type fakeS3 struct {
 	mu      sync.Mutex
-	objects map[string]string // content by path, which includes the bucket
+	objects map[string]string // content by path, including the bucket
 	puts    int
 	written int // number of bytes in all writes
-	// fail returns the HTTP status of a write that fails and changes nothing. It returns 0 if the write succeeds.
+	// fail decides whether a write fails. If it returns an HTTP status, the write changes nothing and this is the
+	// response. If it returns 0, the write succeeds.
 	fail func(put int) int
 	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool
@@ -67,7 +68,8 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// joined decodes the chunked body of a signed upload. A line before each chunk contains its size and signature.
+// joined decodes the chunked body of a signed upload. Before each chunk, a line contains the size and the signature of
+// the chunk.
 func joined(body []byte) (content []byte, err error) {
 	for {
 		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
@@ -172,7 +174,7 @@ func TestSameAsFolder(t *testing.T) {
 }
 
 // Several programs add events to the same files of a bucket at the same time. No events may be lost, and the bucket
-// must contain the same files as a folder.
+// must contain the same files as a folder with these events.
 func TestEventWriters(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	folder, err := files.OpenEvents(dir, []string{"parquet"})
@@ -201,8 +203,8 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// Several programs write to the same files at the same time. No hour may be lost. If they write different rows for an
-// hour, the bucket must contain the rows of exactly one program.
+// Several programs write to the same files at the same time. No hour may be lost. If the programs write different rows
+// for an hour, the bucket must contain the rows of exactly one program.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
 	var group errgroup.Group
@@ -296,7 +298,7 @@ func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	return sink.Correct(t.Context(), h)
 }
 
-// A correction that two programs write at the same time must be stored once.
+// If two programs write the same correction at the same time, the bucket must contain it once.
 func TestCorrectedTwice(t *testing.T) {
 	s := newS3(t)
 	first, second := s.open(t), s.open(t)
@@ -357,7 +359,7 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
-// The credentials of a container must be used. Without credentials, an error must be returned.
+// The sink must use the credentials of a container. Without credentials, it must return an error.
 func TestCredentials(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		s := newS3(t)
@@ -384,9 +386,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// In TestOtherProgram, another program writes an hour of the same day just before the sink writes a file. If the two
-// programs write different hours, both hours must be complete. If they write the same hour, the sink must replace the
-// rows of the other program.
+// Just before the sink writes a file, another program writes an hour of the same day. If the programs write different
+// hours, both hours must be complete. If both write the same hour, the sink must replace the rows of the other program.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -407,7 +408,7 @@ func TestOtherProgram(t *testing.T) {
 			for _, h := range tt.undisturbed {
 				check(t, undisturbed.open(t).Replace(t.Context(), h))
 			}
-			for n := 2; n < 2+tt.writes; n++ { // the first write is the probe
+			for n := 2; n < 2+tt.writes; n++ { // write 1 is the probe
 				s := newS3(t)
 				sink := s.open(t)
 				s.fail = func(put int) int {
@@ -425,8 +426,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// In each format, Intact must detect an hour that also contains rows of another program, and accept correct rows and
-// corrections.
+// In each format, Intact must detect an hour that also contains rows of another program. It must accept correct rows
+// and corrections.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()
@@ -442,7 +443,7 @@ func TestMixed(t *testing.T) {
 			t.Errorf("intact: %t, error %v, want %t", got, err, want)
 		}
 	}
-	intact(true) // the hour is not filed yet
+	intact(true) // the hour is not yet filed
 	h := sinktest.Hour(noon, 7)
 	h.GPUs[0].First = time.Time{}
 	h.Digest = table.Digest(h)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In the layout gpuid, a folder or bucket contains only the serial numbers of boards, in the format of the program
-// gpuid.
+// In the layout gpuid, a folder or bucket contains only the serial numbers of boards. The format is the format of the
+// program gpuid.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"
@@ -24,7 +24,7 @@ const (
 // LayoutHelp is the help of the flags that set a layout.
 const LayoutHelp = "`layout` of the files: tables, or gpuid for serial numbers in gpuid's folders and CSV records"
 
-// CheckLayout returns an error, which contains the flag, if a layout is unknown.
+// CheckLayout returns an error if a layout is unknown. The error names the flag.
 func CheckLayout(flag, layout string) error {
 	if layout != LayoutTables && layout != LayoutGPUID {
 		return fmt.Errorf("%s=%s: must be %s or %s", flag, layout, LayoutTables, LayoutGPUID)
@@ -32,8 +32,8 @@ func CheckLayout(flag, layout string) error {
 	return nil
 }
 
-// Serials is a sink for serial numbers in gpuid's layout. It writes CSV files without a header. Each node and hour has
-// its own file:
+// Serials is a sink for serial numbers in gpuid's layout. It writes CSV files without a header, one for each node and
+// hour:
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
@@ -43,7 +43,8 @@ type Serials struct {
 	manifest *Sink
 }
 
-// OpenSerials returns a sink for serial numbers in a local folder. It creates a missing folder, and locks the folder.
+// OpenSerials returns a sink for serial numbers in a local folder. It creates a missing folder, and locks the folder
+// against other processes.
 func OpenSerials(path string) (*Serials, error) {
 	s, err := Open(path, []string{formats[0].name})
 	if err != nil {
@@ -68,7 +69,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below restricts a storage to one folder. The names in its lists begin with this folder.
+// below restricts a storage to one folder. Names in lists still begin with this folder.
 type below struct {
 	storage
 	folder string
@@ -90,7 +91,7 @@ func (b below) remove(ctx context.Context, name string) error {
 	return b.storage.remove(ctx, path.Join(b.folder, name))
 }
 
-// Filed returns the row of an hour in the manifest, or zero if there is none.
+// Filed returns the row of an hour in the manifest. It returns zero if there is no such row.
 func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(ctx, cluster, hour)
 }
@@ -103,8 +104,8 @@ func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]tab
 // Close unlocks the folder.
 func (s *Serials) Close() error { return s.storage.Close() }
 
-// Replace replaces the files of an hour, except files that gpuid wrote. It removes the hour from the manifest first,
-// and adds it last.
+// Replace replaces the files of an hour, but keeps files from gpuid. It first removes the hour from the manifest, and
+// adds it again last.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	if err := s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, none}}}); err != nil {
@@ -143,7 +144,7 @@ func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file, and repeats the write if another program changed the file.
+// put writes a file. If another program changes the file at the same time, it writes again.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

@@ -20,8 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// Two boards in the result get a record: the board on node a has two GPUs, and the node of the other board has no
-// machine name. Two more GPUs get no record: one was never scraped, and the other has no serial number.
+// boards returns two boards with a record and two GPUs without a record. The board on node a has two GPUs. The node of
+// the other board has no machine name. One GPU without a record was never scraped, and one has no serial number.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]
@@ -45,8 +45,8 @@ func records(all map[string]string) map[string]string {
 	return found
 }
 
-// Files in gpuid's layout contain a record for each node and serial number, with the columns in gpuid's order. A later
-// revision must replace these files, but keep the files that gpuid itself has written.
+// In gpuid's layout, files must contain a record for each node and serial number, with the columns in gpuid's order. A
+// later revision must replace these files, but keep the files that gpuid itself has written.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"
@@ -100,8 +100,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestSerialsStopped stops a sink before each change of its files. The hour must not be in the manifest until the call
-// is repeated.
+// TestSerialsStopped stops a sink before each change of its files. Until the call is repeated, the hour must not be in
+// the manifest.
 func TestSerialsStopped(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

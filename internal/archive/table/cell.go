@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Cell is a value in a row. It needs no allocation. A time is in Int, in milliseconds since the Unix epoch, and 0 if it
-// is unknown. Known is used only for the type [OptionalInt].
+// Cell is a value in a row. It needs no allocation. Int contains an integer, or a time in milliseconds since the Unix
+// epoch. An unknown time is 0. Known is used only for the type [OptionalInt].
 type Cell struct {
 	Text  string
 	Int   int64
 	Known bool
 }
 
-// Time returns a time in UTC, or zero if it is unknown.
+// Time returns a time in UTC. It returns zero if the time is unknown.
 func (c Cell) Time() time.Time {
 	if c.Int == 0 {
 		return time.Time{}
@@ -22,7 +22,7 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
-// Value converts the cell to a value of the given type, as in the rows of a [Table].
+// Value converts the cell to a value of the given type, as in [Table.Rows].
 func (c Cell) Value(as Type) any {
 	switch as {
 	case Int:

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Entry is an entry in the hash chain of a cluster, which is an append-only log of archived hours. Only the last entry
-// for an hour is valid.
+// Entry is an entry in the hash chain of a cluster. The chain is an append-only log of archived hours. Only the last
+// entry for an hour is valid.
 type Entry struct {
 	Cluster string
 	// Hour is the start of the hour. In a [SumsEntry], it is the start of the month.
@@ -21,9 +21,9 @@ type Entry struct {
 	Kind     EntryKind
 	At       time.Time // time at which the entry was appended, in milliseconds
 	State    State     // state of the hour in the manifest
-	// Rows is the digest of the hour's rows, and Manifest is the digest of its row in the manifest. See [EntryKind].
+	// Rows is the digest of the hour's rows. Manifest is the digest of the hour's row in the manifest. See [EntryKind].
 	Rows, Manifest string
-	// Previous is the hash of the previous entry, or empty in the first entry. Hash is the hash of this entry.
+	// Previous is the hash of the previous entry. It is empty in the first entry. Hash is the hash of this entry.
 	Previous, Hash string
 	// Key identifies the key that signed the entry. Key and Signature are empty in an unsigned entry.
 	Key, Signature string
@@ -36,13 +36,11 @@ type EntryKind string
 const (
 	// HourEntry contains the [RowsDigest] and the [ManifestDigest] of an archived hour.
 	HourEntry EntryKind = "hour"
-	// AdoptedEntry records an hour that was archived before the chain began. Its digest of the rows is the digest in
-	// the manifest.
+	// AdoptedEntry records an hour that was archived before the chain began. Rows is the digest from the manifest.
 	AdoptedEntry EntryKind = "adopted"
-	// SumsEntry contains the digest of a month's rows in [MonthlyCharges], and the digest of the pruned hours of this
-	// month.
+	// SumsEntry contains two digests of a month: of its rows in [MonthlyCharges], and of its pruned hours.
 	SumsEntry EntryKind = "sums"
-	// RenamedEntry records that the cluster of an hour, or of a monthly sum, was renamed.
+	// RenamedEntry records that an hour or a monthly sum now has another cluster name.
 	RenamedEntry EntryKind = "renamed"
 )
 
@@ -85,14 +83,14 @@ func EntryIn(row []any) Entry {
 	return e
 }
 
-// Digest returns the hash of an entry: the SHA-256 of all columns except the hash and the signature.
+// Digest returns the hash of an entry. It is the SHA-256 of all columns except the hash and the signature.
 func (e *Entry) Digest() string {
 	signed := *e
 	signed.Hash, signed.Signature = "", ""
 	return rowsDigest(Chain, EntryRows(signed))
 }
 
-// Chained contains the tables that [RowsDigest] covers.
+// Chained contains the tables whose rows are part of [RowsDigest].
 var Chained = append(slices.Clone(Data), Corrections)
 
 // RowsDigest returns the digest of an hour's rows in the tables [Chained], in any order.
@@ -105,8 +103,8 @@ func RowsDigest(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ManifestDigest returns the digest of an hour's row in the manifest. It omits the state, which changes when the hour
-// is pruned.
+// ManifestDigest returns the digest of an hour's row in the manifest. It omits the state, because a pruning changes the
+// state.
 func ManifestDigest(row []any) string {
 	row = slices.Clone(row)
 	row[Hours.index("reason")] = FiledIn(row).Reason
@@ -117,8 +115,8 @@ func ManifestDigest(row []any) string {
 // SumsDigest returns the digest of a month's rows in [MonthlyCharges].
 func SumsDigest(rows [][]any) string { return rowsDigest(MonthlyCharges, rows) }
 
-// PrunedDigest returns the digest of the pruned hours in the given rows of the manifest. It covers only the cluster and
-// the hour of each row.
+// PrunedDigest returns the digest of the pruned hours in the given rows of the manifest. The digest is over the cluster
+// and the hour of each row.
 func PrunedDigest(filed [][]any) string {
 	var hours [][]any
 	for _, row := range filed {
@@ -129,7 +127,7 @@ func PrunedDigest(filed [][]any) string {
 	return rowsDigest(Hours, hours)
 }
 
-// AdoptedDigest returns the digest of an hour in the manifest (see [DigestRows]) from rows in any order.
+// AdoptedDigest returns the digest of an hour in the manifest (see [DigestRows]). It accepts the rows in any order.
 func AdoptedDigest(rows func(t Table) [][]any) string {
 	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
 }
@@ -141,8 +139,8 @@ func rowsDigest(t Table, rows [][]any) string {
 }
 
 // addRows adds rows to a digest, sorted by their text. The text of a row is a line of column="value". It omits empty
-// values and zeros, except known zeros of the type [OptionalInt], so that the digest does not depend on columns that a
-// later version adds.
+// values and zeros, so that columns of later versions do not change the digest. It keeps known zeros of the type
+// [OptionalInt].
 func addRows(to hash.Hash, t Table, rows [][]any) {
 	lines := make([]string, len(rows))
 	for i, row := range rows {

@@ -7,9 +7,9 @@ import (
 )
 
 // Charge is a part of a board's energy in an hour. It is charged to a pod, or to a unit outside pods, such as a Slurm
-// job. Otherwise it is unattributed for a reason. A Charge can also be a sum.
+// job. The remaining energy of the board is unattributed, for a reason. A Charge can also be a sum.
 type Charge struct {
-	// Cluster and Hour are empty in an [Hour], and in sums over several clusters or hours.
+	// Cluster and Hour are empty in an [Hour]. They are also empty in sums over several clusters or hours.
 	Cluster                string
 	Hour                   time.Time
 	Model                  string // model of the GPU; set only in sums
@@ -17,7 +17,7 @@ type Charge struct {
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
 	Reason                 string // empty for pods and units
-	// The workload is the root of the pod's owners. The workload, the team, the queues and the user of a unit do not
+	// The workload is the root of the pod's owner chain. Its fields and the team, the queues and the user do not
 	// identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	Queue, ClusterQueue                                     string
@@ -33,15 +33,15 @@ type Charge struct {
 	// time. PowerBrakeEnergy and PowerBrake are the same for the power brake. Both causes can occur at the same time.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
 	// Profiled is the time in ms in which the pod or unit was alone on the GPU and was profiled. TensorActive and
-	// DRAMActive measure the activity in this time. All three are nil if they are unknown.
+	// DRAMActive are the activity in this time. All three are nil if no time was profiled.
 	Profiled, TensorActive, DRAMActive *int64
-	// Began and Ended are the times of scrapes. The counters of the pod or unit grew between them. Began may be before
-	// the hour if new counters have their first sample in the hour. Both are zero for unattributed energy. They do not
-	// identify the charge.
+	// Began and Ended are times of scrapes. The counters of the pod or unit grew from Began to Ended. A new counter may
+	// have its first sample in the hour but begin before the hour. Began may then be before the hour. Both times are
+	// zero for unattributed energy. They do not identify the charge.
 	Began, Ended time.Time
 }
 
-// charge contains the columns of charges and corrections. Amounts are all integers, and are added up.
+// charge contains the columns of charges and corrections. The amounts are the integer columns. Sums add them up.
 var charge = []Field[Charge]{
 	text("node", "node", func(c *Charge) *string { return &c.Node }),
 	text("uuid", "UUID of the GPU", func(c *Charge) *string { return &c.UUID }),
@@ -82,19 +82,19 @@ var charge = []Field[Charge]{
 // chargeKey contains the columns that identify a charge of an hour.
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// ofCharge contains the columns of charges that readers can select.
+// ofCharge contains the columns by which readers can select charges.
 var ofCharge = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up, such as energy and times. A sum omits unknown values, and is unknown
-// if all values are unknown.
+// Amounts contains the columns that sums add up, such as energy and times. A sum ignores unknown values. It is unknown
+// only if all values are unknown.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
-// ChargeField returns the column of charges with the given name, or the column cluster, hour or model. It returns false
-// if there is no such column.
+// ChargeField returns the column of charges with the given name, including cluster, hour and model. It returns false if
+// there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
 // Text returns a pointer to the string of a charge in a column.
@@ -103,12 +103,12 @@ func (c *Charge) Text(column string) *string {
 	return f.Text(c)
 }
 
-// Charges contains a row for each GPU, hour, and pod, unit or reason. The rows of a GPU and hour add up to the energy
-// of its board.
+// Charges contains a row for each GPU, each hour, and each pod, unit or reason. The rows of one GPU and hour add up to
+// the energy of its board.
 var Charges = build("charges", "a part of the energy that one GPU used in one hour. The part is charged to a pod or to a unit outside pods, or is unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
-// Corrections contains changes to charges that were found after their month was closed.
+// Corrections contains changes of charges that the archive found after the month was closed.
 var Corrections = build("corrections", "a difference from the charges that the archive found after the month was closed. Add the differences to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
@@ -120,7 +120,7 @@ func (c *Charge) Add(d *Charge) {
 	}
 }
 
-// Clear sets all numbers to 0, or to unknown if they can be unknown.
+// Clear sets all numbers to 0. Numbers that can be unknown become unknown.
 func (c *Charge) Clear() {
 	for i := range Amounts {
 		Amounts[i].clear(c)
@@ -188,8 +188,8 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn converts a row of charges or corrections. It keeps the team and the workload, because the correction of a
-// removed charge reduces their bill.
+// ChargeIn converts a row of charges or corrections. It keeps the team and the workload. The correction of a removed
+// charge needs them, because it reduces their bill.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxCluster limits the escaped name of a cluster, in bytes, because file systems must accept "cluster=" and this name
-// as the name of a folder. Escaping turns any character except ASCII letters, digits and "$-_.+!*'(),&=:@" into three
+// maxCluster limits the escaped name of a cluster, in bytes. File systems must accept "cluster=" and this name as the
+// name of a folder. ASCII letters, digits and "$-_.+!*'(),&=:@" are not escaped. Any other character becomes three
 // bytes or more.
 const maxCluster = 200
 
-// CheckCluster returns an error unless every sink can store the name. It checks names from the store, from senders of
-// events, and from the command line.
+// CheckCluster returns an error if a sink cannot store the name. Names come from the store, from senders of events, and
+// from the command line.
 func CheckCluster(name string) error {
 	switch escaped := url.PathEscape(name); {
 	case name == "":

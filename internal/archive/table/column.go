@@ -30,11 +30,11 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether a later version added the column. In rows from earlier versions, the column is empty, unknown
-// or 0.
+// Added reports whether the column did not exist in the first version. In rows from before that, the column is empty,
+// unknown or 0.
 func (c Column) Added() bool { return c.added }
 
-// Zero returns the value of an added column in a row from an earlier version.
+// Zero returns the value of an added column in a row from before the column was added.
 func (c Column) Zero() any {
 	switch c.Type {
 	case Int:
@@ -47,7 +47,7 @@ func (c Column) Zero() any {
 	return ""
 }
 
-// Field is a column with the function that accesses its value in a row of T. Exactly one of the functions is set.
+// Field is a column with a function that accesses its value in a row of T. Exactly one of the functions is set.
 type Field[T any] struct {
 	Column
 	text     func(row *T) *string
@@ -57,8 +57,9 @@ type Field[T any] struct {
 	counts   func(row *T) *Counts
 	computed func(h *Hour, row *T) any
 
-	short bool // the text comes from a label and may be shortened, see [shorten]
-	// summed is the help text of the column in [MonthlyCharges], or empty if this table does not have the column.
+	short bool // the text is the value of a label, which may be shortened (see [shorten])
+	// summed is the help text of the column in [MonthlyCharges]. It is empty if [MonthlyCharges] does not have the
+	// column.
 	summed string
 }
 
@@ -88,8 +89,8 @@ func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
 }
 
-// computed returns a column whose values are computed from the hour or from several values of a row. The column can be
-// written, but its value cannot be read back into a row.
+// computed returns a column whose values are computed from the hour or from several values of a row. A reader cannot
+// set these values in a row.
 func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }
@@ -125,7 +126,7 @@ func (f *Field[T]) value(h *Hour, row *T) any {
 	return f.computed(h, row)
 }
 
-// set accepts the values of [Table.Rows], and nil for an unknown time.
+// set accepts values from [Table.Rows]. An unknown time may be nil.
 func (f *Field[T]) set(row *T, value any) {
 	switch {
 	case f.text != nil:
@@ -174,7 +175,7 @@ func (f *Field[T]) amount(row *T) *int64 {
 	return f.number(row)
 }
 
-// Rows may share the pointer to an optional number, so the sum gets a new pointer.
+// Several rows may share the pointer to an optional number. Therefore add gives the sum a new pointer.
 func (f *Field[T]) add(to, row *T, factor int64) {
 	if f.optional == nil {
 		*f.number(to) += factor * *f.number(row)
@@ -199,10 +200,10 @@ func (f *Field[T]) clear(row *T) {
 	*f.number(row) = 0
 }
 
-// Text returns a pointer to the string in a row. The column must contain strings.
+// Text returns a pointer to the string in a row. The type of the column must be [Text].
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Counts contains numbers by name. As text, it is a list of name=number, separated by spaces.
+// Counts contains numbers by name. As text, it is a list of name=number with spaces between the elements.
 type Counts map[string]int64
 
 func (c Counts) String() string {

@@ -9,8 +9,8 @@ const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays contain daily sums, so that queries about long periods read few rows. The daily sums always equal
-// the sums of the hours. Only databases have these tables.
+// Days and GPUDays contain daily sums, so that queries about long periods read few rows. A daily sum always equals the
+// sum of its hours. Only databases have these tables.
 var (
 	Days = Table{
 		Name: "days",
@@ -61,12 +61,12 @@ func (t Table) Of(kind Type) []string {
 	return t.Names()
 }
 
-// ofType omits the cluster, which is the first column.
+// ofType omits the first column, the cluster.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
 }
 
-// From returns the tables from which a table of daily sums is computed.
+// From returns the tables that a table of daily sums adds up.
 func (t Table) From() []Table {
 	if t.Name == Days.Name {
 		return []Table{Charges, Corrections}
@@ -74,7 +74,7 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows converts each row of an hour to a row of daily sums in which the day is empty.
+// DayRows converts each row of an hour to a row of daily sums. The day is still empty.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {

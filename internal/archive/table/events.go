@@ -43,8 +43,8 @@ var Snapshots = build("snapshots", "one version of a GPU pod, without commands, 
 	filedByColumn,
 )
 
-// Appended contains the tables to which rows are only added. A row whose key is already in the table is a duplicate.
-// The first columns of these tables are cluster, hour, at and id.
+// Appended contains the tables whose rows never change. A row whose key is already in the table is a duplicate. The
+// first columns of these tables are cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
 // IsAppended reports whether the table is one of [Appended].
@@ -52,27 +52,25 @@ func (t Table) IsAppended() bool {
 	return slices.ContainsFunc(Appended, func(a Table) bool { return a.Name == t.Name })
 }
 
-// Event is an event and the hour to which its row belongs.
+// Event is an event with the hour of its row.
 type Event struct {
 	event.Event
 	Hour time.Time
-	// ByArrival is set if Hour is the hour of the event's arrival, not of the event.
+	// ByArrival is set if Hour is the hour of arrival and not the hour of the event.
 	ByArrival bool
 }
 
 const (
-	// maxMonths limits the age of an event, in months. maxAhead limits the time by which an event may be ahead of the
-	// receiver's clock.
+	// An event may be up to maxMonths old, and up to maxAhead ahead of the receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths limits the months in a request, in addition to the current and the previous month. Each month may
+	// A request may contain events of the current month, the previous month and maxNewMonths other months. A month may
 	// need a new database partition or a new folder.
 	maxNewMonths = 2
 )
 
-// Place returns the events of a request with the hours to which their rows belong. A row belongs to the hour of its
-// event, or to the hour of the event's arrival if the event is too old or too far ahead, or if the request contains too
-// many months.
+// Place returns the events of a request with the hours of their rows. This is usually the hour of the event. It is the
+// hour of the arrival if the event is too old or too far ahead, or if the request contains too many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
@@ -107,7 +105,7 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// Every sink can store times in this range. Other times count as unknown.
+// Every sink can store times in this range. A time outside the range counts as unknown.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// EventRows must return only the events or only the snapshots, depending on the table. Events with rejected times must
-// be marked.
+// EventRows must return only events for the table of events, and only snapshots for the table of snapshots. It must
+// mark events whose time was rejected.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
@@ -50,7 +50,7 @@ func TestEventRows(t *testing.T) {
 	}
 }
 
-// TestNewMonths sends an event for every month since 2015 in one request. Only four months may get rows: the month of
+// TestNewMonths sends an event for every month since 2015 in one request. Only four months may have rows: the month of
 // the arrival, the previous month, and two others.
 func TestNewMonths(t *testing.T) {
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
@@ -68,8 +68,8 @@ func TestNewMonths(t *testing.T) {
 	}
 }
 
-// A name of a cluster is escaped and becomes the name of a folder after "cluster=", so the file system limits its
-// length.
+// The escaped name of a cluster is the name of a folder, after "cluster=". The file system limits the length of this
+// name.
 func TestCheckCluster(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

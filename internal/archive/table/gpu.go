@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// GPU contains the place (node, chassis and slot), the health and the energy of a GPU in one hour. Unknown strings are
-// empty.
+// GPU contains the place, the health and the energy of a GPU in one hour. The place is the node, the chassis and the
+// slot. Unknown strings are empty.
 type GPU struct {
 	// Cluster and Hour are empty in an [Hour].
 	Cluster                                                                                string
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // name of the machine at its provider
-	// First and Last are the times of the first and the last scrape of the GPU in this place, or zero if it was not
-	// scraped. Scrapes is the number of scrapes.
+	// First and Last are the times of the first and the last scrape of the GPU in this place. They are zero if the GPU
+	// was not scraped. Scrapes is the number of scrapes.
 	First, Last time.Time
 	Scrapes     int64
 	Energy      int64 // mJ
@@ -23,14 +23,14 @@ type GPU struct {
 	EnergySource, EnergyScope string
 	XIDs                      Counts // number of XID errors by code
 	Losses, EnergyResets      int64
-	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of
-	// correctable and uncorrectable errors.
+	// RemappedCorrectable and RemappedUncorrectable count memory rows that were remapped because of correctable or
+	// uncorrectable errors.
 	RemappedCorrectable, RemappedUncorrectable int64
-	// Uncounted is an upper bound of the energy that Energy omits. Estimated is the part of Energy that was divided by
+	// Uncounted is an upper bound of the energy that Energy lacks. Estimated is the part of Energy that was divided by
 	// an estimated idle power. Both are in mJ.
 	Uncounted, Estimated int64
-	// The values below are nil if the GPU does not report them, or if an earlier exporter did not record them. Memory
-	// errors occur in DRAM (the memory of the GPU) or in SRAM (its caches and registers).
+	// The values below are nil if the GPU or an earlier exporter did not report them. Memory errors occur in DRAM (the
+	// memory of the GPU) or in SRAM (its caches and registers).
 	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
 	// LifetimeUncorrectable counts uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64
@@ -39,7 +39,8 @@ type GPU struct {
 	LowMemoryBanks            *int64
 	PCIeReplays, NVLinkErrors *int64
 	Thermal, PowerBrake       *int64 // time with reduced clocks, in ms
-	// RecoveryAction is the action that the driver requires, "none", or empty if it is unknown.
+	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and empty if the
+	// action is unknown.
 	RecoveryAction string
 }
 
@@ -88,12 +89,12 @@ var (
 	}
 )
 
-// IsLevel reports whether a column of ErrorFields contains the value of the last scrape. All other columns count the
+// IsLevel reports whether a column of ErrorFields contains the value of the last scrape. The other columns count the
 // errors of one hour.
 func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
 
-// AddErrors adds the errors of a later hour. It adds up counts, and keeps the highest value of the other numbers, and
-// the last action. A number is unknown if it is unknown in both hours.
+// AddErrors adds the errors of a later hour. It adds up the counts of errors. Of all other numbers, it keeps the
+// highest value. It keeps the last action. A number is unknown if both hours lack it.
 func (g *GPU) AddErrors(later *GPU) {
 	for _, f := range ErrorFields {
 		if f.optional == nil {
@@ -123,7 +124,7 @@ func (g *GPU) ClearErrors() {
 	g.RecoveryAction = ""
 }
 
-// PlaceFields contains the columns that identify and locate a GPU. GPUFields contains all columns.
+// PlaceFields contains the columns with the identity and the place of a GPU. GPUFields contains all columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),
@@ -132,14 +133,14 @@ var (
 	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
-// GPUField returns the column of GPUs with the given name, or false if there is none.
+// GPUField returns the column of GPUs with the given name. It returns false if there is no such column.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.
 var GPUHours = build("gpu_hours", "one GPU in one hour: its place, the energy of its board, and its health", []string{"node", "uuid"},
 	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health, ErrorFields)...)
 
-// NodesIn returns the sorted nodes in rows of gpu_hours.
+// NodesIn returns the nodes in rows of gpu_hours, sorted.
 func NodesIn(rows [][]any) (nodes []string) {
 	for _, row := range rows {
 		nodes = append(nodes, GPUHours.value(row, "node").(string))

@@ -14,21 +14,21 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
-	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty if the cluster
-	// has no series that name pods.
+	// UnknownPods contains the charged pods that no series of their cluster names, sorted. If the cluster has no series
+	// that name pods, it is empty.
 	UnknownPods []PodID
-	// Dropped is the number of GPU scrapes that were omitted because of an implausible value.
+	// Dropped is the number of GPU scrapes that were dropped because of an implausible value.
 	Dropped int
 	Refused bool
 
 	Filed
 	State State
-	// SilentNodes is the number of nodes for which the store contains no samples, not even samples of failed scrapes.
+	// SilentNodes is the number of nodes that have no samples in the store. A failed scrape also leaves samples.
 	// ExplainedNodes is the number of these nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections contains the differences from the stored charges, if the month is closed.
+	// Corrections contains the differences from the stored charges. It is empty unless the month is closed.
 	Corrections []Charge
-	// Kept is set for a corrected hour, because a correction does not replace the rows of GPUs and charges.
+	// Kept is set for a corrected hour. A correction does not replace the rows of GPUs and charges.
 	Kept *Kept
 	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event
@@ -36,11 +36,10 @@ type Hour struct {
 	Entries []Entry
 }
 
-// Kept contains the numbers of rows in gpu_hours and in charges that an earlier revision of a corrected hour has
-// stored.
+// Kept contains the row counts of gpu_hours and charges for a corrected hour. An earlier revision stored these rows.
 type Kept struct{ GPUs, Charges int64 }
 
-// Keep returns a corrected hour with the numbers of rows from its earlier row of the manifest.
+// Keep returns a corrected hour with the row counts from the given row of the manifest.
 func (h *Hour) Keep(row []any) *Hour {
 	corrected := *h
 	corrected.Kept = &Kept{Hours.value(row, "gpus").(int64), Hours.value(row, "charges").(int64)}
@@ -59,7 +58,7 @@ type Filed struct {
 	Revision int64  // revision of the hour, starting at 1
 	Digest   string // SHA-256 of the rows
 	Reason   string // reason that an operator gave for accepting gaps
-	Pruned   bool   // the rows have been deleted
+	Pruned   bool   // the rows were deleted
 }
 
 // State is the state of an archived hour.
@@ -69,8 +68,8 @@ type State string
 const (
 	Complete  State = "complete"
 	Gaps      State = "gaps"      // an operator accepted that samples are missing
-	Corrected State = "corrected" // changed by corrections after the month of the hour was closed
-	Pruned    State = "pruned"    // the rows of the hour have been deleted
+	Corrected State = "corrected" // corrections were added after the month was closed
+	Pruned    State = "pruned"    // the rows of the hour were deleted
 )
 
 // Join adds the rows of other GPUs for the same hour.
@@ -84,7 +83,7 @@ func (h *Hour) Join(parts ...*Hour) {
 	slices.SortFunc(h.Charges, Charge.compare)
 }
 
-// Refuse removes energy and times, and keeps nodes, slots, health and owners, which do not depend on the energy.
+// Refuse removes energy and times. It keeps nodes, slots, health and owners, because they do not depend on the energy.
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {
@@ -98,7 +97,7 @@ func (h *Hour) Refuse() {
 	}
 }
 
-// Hours is the manifest, with a row for each completely stored hour.
+// Hours is the manifest. It has a row for each hour whose rows are all stored.
 var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
@@ -132,7 +131,7 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
-// EarlierReason is the reason for gaps in hours of earlier versions, which recorded no reason.
+// EarlierReason is the reason for gaps in hours from earlier versions, which recorded no reason.
 const EarlierReason = "filed by an earlier version"
 
 // FiledIn converts a row of the manifest to a [Filed].

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AppendJSON appends a row as a line of JSON. The object contains the name of the table, the revision of the hour
-// (unless it is 0), and the columns. Unknown times and integers are null.
+// AppendJSON appends a row as a line of JSON. The object contains the name of the table and the columns. It also
+// contains the revision of the hour, unless the revision is 0. Unknown times and integers are null.
 func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 	b = append(b, '{')
 	b = appendField(b, "table", t.Name)
@@ -29,6 +29,6 @@ func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 }
 
 func appendField(b []byte, name string, value any) []byte {
-	text, _ := json.Marshal(value) // the value is a string, int64 or nil, so encoding cannot fail
+	text, _ := json.Marshal(value) // a string, int64 or nil is always valid JSON
 	return append(append(append(append(b, '"'), name...), '"', ':'), text...)
 }

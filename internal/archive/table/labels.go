@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxLabels is the maximum length of the column labels in bytes. MySQL has the same limit.
+// maxLabels is the maximum length of the column labels in bytes. It is also the length of this column in MySQL.
 const maxLabels = 1024
 
 const labelsHelp = "labels of the pod that the reconciler exports, as name=value, separated by commas"
 
 // JoinLabels returns the text of the column labels: name=value, sorted by name and separated by commas. A name has the
-// form of a Prometheus label, such as cost_center for cost-center. The text omits labels without a value, and labels
-// that Kubernetes does not permit. If it would exceed 1,024 bytes, it omits the last labels.
+// form of a Prometheus label, such as cost_center for cost-center. JoinLabels omits labels without a value, and labels
+// that Kubernetes does not permit. It also omits the last labels if the text would exceed 1,024 bytes.
 func JoinLabels(values map[string]string) string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -33,7 +33,8 @@ func JoinLabels(values map[string]string) string {
 	return text.String()
 }
 
-// LabelIn returns the value of a label in the column labels, or "".
+// LabelIn returns the value of a label in the text of the column labels. It returns "" if the text does not contain the
+// label.
 func LabelIn(labels, name string) string {
 	for pair := range strings.SplitSeq(labels, ",") {
 		if key, value, _ := strings.Cut(pair, "="); key == name {

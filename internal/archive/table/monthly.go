@@ -23,8 +23,7 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
-// Summed returns the columns of charges that [MonthlyCharges] also contains. Strings are copied, and integers are added
-// up.
+// Summed returns the columns of charges that are also in [MonthlyCharges]. Strings are copied. Integers are added up.
 func Summed() []Column { return columnsOf(summed, monthlySince) }
 
 // The hour of a monthly sum is the start of its month.
@@ -35,8 +34,9 @@ var monthly = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, summed...)
 
-// MonthlyCharges contains sums of the charges and corrections of pruned hours, without pods and GPUs. Hours that were
-// written after a pruning are in separate rows, so readers add up rows that differ only in the column hours.
+// MonthlyCharges contains sums of the charges and corrections of pruned hours, without pods and GPUs. If hours were
+// written after a pruning, a second pruning adds separate rows for them. Readers must therefore add up rows that differ
+// only in the column hours.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "the sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
@@ -56,7 +56,7 @@ func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
 const maxHours = 31 * 24
 
-// HoursText formats hours of a month for [MonthlyCharges], such as 0-9,12-719.
+// HoursText formats hours of a month for the column hours of [MonthlyCharges], such as 0-9,12-719.
 func HoursText(month time.Time, hours []time.Time) string {
 	var numbers []int
 	for _, hour := range hours {

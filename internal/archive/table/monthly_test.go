@@ -34,8 +34,8 @@ func TestHoursText(t *testing.T) {
 	}
 }
 
-// The hours in an accepted text must be in the month and in ascending order. Formatting and parsing these hours again
-// must return the same hours.
+// If ParseHours accepts a text, the hours must be in the month and in ascending order. If these hours are formatted and
+// parsed again, they must be the same.
 func FuzzParseHours(f *testing.F) {
 	for _, text := range []string{"0-743", "3-5,7,743", "0,2,4", "00-007"} {
 		f.Add(text)

@@ -1,6 +1,6 @@
 package table
 
-// Moves declares the columns of the board events that are sent to other systems. No sink stores this table.
+// Moves declares the columns of board events that are sent to other systems. Sinks do not store this table.
 var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",

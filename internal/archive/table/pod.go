@@ -1,6 +1,6 @@
 package table
 
-// Pod is a pod that requested GPUs, with its controller (owner) and the workload at the root of its owner chain.
+// Pod is a pod that requested GPUs. The owner is its controller. The workload is the root of its owner chain.
 type Pod struct {
 	Namespace, Pod, PodUID, Node            string
 	OwnerKind, OwnerName                    string
@@ -14,10 +14,10 @@ type Pod struct {
 // PodID identifies a pod.
 type PodID struct{ Namespace, Pod, UID string }
 
-// Workload is an owner of GPU pods at any level.
+// Workload is an owner of GPU pods, at any level of the owner chain.
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
-// Pods contains a row for each pod that requested GPUs in an hour.
+// Pods contains a row for each hour and each pod that requested GPUs.
 var Pods = build("pods", "one pod that requested GPUs in an hour, and its owners", []string{"pod_uid"},
 	func(h *Hour) []Pod { return h.Pods },
 	text("namespace", "namespace", func(p *Pod) *string { return &p.Namespace }),
@@ -36,7 +36,7 @@ var Pods = build("pods", "one pod that requested GPUs in an hour, and its owners
 	long("labels", labelsHelp, func(p *Pod) *string { return &p.Labels }).addedIn(16),
 )
 
-// Workloads contains a row for each owner of GPU pods in an hour.
+// Workloads contains a row for each hour and each owner of GPU pods.
 var Workloads = build("workloads", "one owner of GPU pods in an hour, at any level of the owner chain", []string{"uid"},
 	func(h *Hour) []Workload { return h.Workloads },
 	text("kind", "kind", func(w *Workload) *string { return &w.Kind }),

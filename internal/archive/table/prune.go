@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrPruned means that an hour cannot be written because its rows were pruned.
+// ErrPruned means that an hour was pruned, so it can no longer be written.
 var ErrPruned = errors.New("the hour is pruned")
 
 // Deletable contains the tables in which pruning deletes rows.
@@ -20,14 +20,14 @@ type ClusterMonth struct {
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map, ordered by month and cluster.
+// ByMonth returns the keys of a map, sorted by month and cluster.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
 	})
 }
 
-// Deleted contains the number and the period of the pruned rows of one cluster in one table.
+// Deleted describes the pruned rows of one cluster in one table.
 type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // number of rows in a database
@@ -48,15 +48,15 @@ func (d *Deleted) Add(other Deleted) {
 	}
 }
 
-// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps, which the new state no
-// longer shows.
+// SetPruned sets the state in a row of the manifest to pruned. The earlier state may imply a reason for gaps. SetPruned
+// writes this reason to the row.
 func SetPruned(row []any) {
 	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges although the manifest counts some. An administrator has then removed
-// the charges, so they cannot be added up. charged is the number of charges that the table contains for the hour.
+// Unsummed reports whether an administrator has removed the charges of an hour: the manifest counts charges, but the
+// table has none. Such an hour has no monthly sum. charged is the number of charges in the table.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

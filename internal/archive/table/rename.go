@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Before the digest of an hour is computed, its rows are sorted by the columns in sorting.
+// The digest of an hour is computed from rows that are sorted by these columns.
 var sorting = map[string][]string{
 	GPUHours.Name:  {"node", "uuid"},
 	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
@@ -26,7 +26,7 @@ func inOrder(t Table, rows [][]any) [][]any {
 	})
 }
 
-// Renamed returns the rows with another cluster.
+// Renamed returns the rows with the name of another cluster.
 func Renamed(rows [][]any, cluster string) [][]any {
 	all := make([][]any, len(rows))
 	for i, row := range rows {
@@ -36,9 +36,9 @@ func Renamed(rows [][]any, cluster string) [][]any {
 	return all
 }
 
-// RenamedHour returns the row of an hour in the manifest with another cluster and the matching digest. data returns the
-// rows of the hour in each table of [Data], in any order. The digest of a corrected or pruned hour does not match these
-// rows, and is kept.
+// RenamedHour returns the row of an hour in the manifest with another cluster name and a matching digest. data returns
+// the rows of the hour in each table of [Data], in any order. The digest of a corrected or pruned hour does not match
+// these rows, so it does not change.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {
@@ -52,7 +52,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError means that a cluster cannot be renamed, because an hour already exists under the new name.
+// OverlapError means that a cluster cannot be renamed, because an hour with the new name already exists.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

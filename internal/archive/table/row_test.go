@@ -14,7 +14,7 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fill sets each field of a row to a different value, and returns the values by the names that [field] returns.
+// fill sets each field of a row to a different value. It returns the values by the names that [field] returns.
 func fill(row reflect.Value) map[string]string {
 	values := make(map[string]string)
 	for i := range row.NumField() {
@@ -37,7 +37,7 @@ func fill(row reflect.Value) map[string]string {
 	return values
 }
 
-// field returns the common part of the names of a field and its column, such as gpu for GPUTime and gpu_ms.
+// field returns the part that the names of a field and its column share, such as gpu for GPUTime and gpu_ms.
 func field(name string) string {
 	for _, unit := range []string{"Time", "_mj", "_ms", "_seen"} {
 		name = strings.TrimSuffix(name, unit)
@@ -52,9 +52,9 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Each field must be in the column with the corresponding name. The cluster and the hour of a row come from the
-// [table.Hour], and charges have no model. ChargeIn must return all other fields, so that the correction of a removed
-// charge has its team and workload.
+// The value of each field must be in the column with the corresponding name. The cluster and the hour come from the
+// [table.Hour], and charges have no model. ChargeIn must return all other fields. Otherwise the correction of a removed
+// charge would have no team and no workload.
 func TestFields(t *testing.T) {
 	var gpu table.GPU
 	var charge table.Charge

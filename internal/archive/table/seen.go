@@ -2,7 +2,7 @@ package table
 
 import "time"
 
-// Seen contains the first and the last time in an hour at which a GPU was scraped.
+// Seen contains the times of the first and the last scrape of a GPU in an hour.
 type Seen struct {
 	Cluster, Node, UUID, Serial string
 	First, Last                 time.Time
@@ -18,8 +18,8 @@ func SeenIn(h *Hour) (all []Seen) {
 	return all
 }
 
-// Twice reports whether a GPU was scraped in two clusters at the same time, which is impossible for one board. A board
-// that moves is scraped first in one cluster and later in the other.
+// Twice reports whether two clusters scraped a GPU at the same time. This is impossible for one board: if a board
+// moves, the second cluster scrapes it only after the first cluster.
 func (s *Seen) Twice(other *Seen) bool {
 	return s.UUID == other.UUID && s.Cluster != other.Cluster && !s.Last.Before(other.First) && !other.Last.Before(s.First)
 }

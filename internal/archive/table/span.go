@@ -2,7 +2,7 @@ package table
 
 import "time"
 
-// Span contains the first and the last hour of a cluster. It is zero if there are no hours.
+// Span contains the first and the last hour of a cluster. It is zero if the cluster has no hours.
 type Span struct{ First, Last time.Time }
 
 // Extend returns a span that includes an hour.

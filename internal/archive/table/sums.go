@@ -10,7 +10,7 @@ type Sums struct {
 	cluster string
 	month   time.Time
 	models  map[string]string // models by UUID
-	all     []*Charge         // the sums, in the order of their first rows
+	all     []*Charge         // sums in the order of their first rows
 	sums    map[Charge]*Charge
 }
 
@@ -19,8 +19,8 @@ func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the same model as the
-// databases.
+// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the greatest text. The
+// databases select the same model.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {
 		uuid := GPUHours.value(row, "uuid").(string)
@@ -43,7 +43,7 @@ func (s *Sums) Add(t Table, row []any) {
 	s.sums[key].Add(&c)
 }
 
-// Rows returns the sums as rows of [MonthlyCharges]. hours are the hours in these sums.
+// Rows returns the sums as rows of [MonthlyCharges]. hours contains the hours that the sums include.
 func (s *Sums) Rows(hours []time.Time) (rows [][]any) {
 	text := HoursText(s.month, hours)
 	for _, c := range s.all {

@@ -1,4 +1,4 @@
-// Package table declares the tables of the archive and their rows, which are the same in every sink. Each column is
+// Package table declares the tables of the archive and their rows. They are the same in every sink. Each column is
 // declared once, with its name, its type, its help text and a pointer to its value. All code that writes, reads and
 // adds up rows iterates over the columns.
 package table
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Table is a table of the archive. All rows of a cluster and hour are replaced together, except in [Corrections] and
-// [Appended].
+// Table is a table of the archive. The archive always replaces all rows of one cluster and hour together, except in
+// [Corrections] and [Appended].
 type Table struct {
 	Name    string
 	Help    string
@@ -31,7 +31,7 @@ const (
 	hourHelp    = "start of the hour"
 )
 
-// build puts the cluster and the hour first, in the columns and in the key.
+// build adds the cluster and the hour as the first columns, and also to the key.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, fields ...Field[T]) Table {
 	fields = append([]Field[T]{
 		computed("cluster", Text, clusterHelp, func(h *Hour, _ *T) any { return h.Cluster }),
@@ -52,7 +52,7 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, fields 
 	return t
 }
 
-// columnsOf marks a column as added if a schema version after since added it.
+// columnsOf marks the columns that a schema version after since added.
 func columnsOf[T any](fields []Field[T], since int) []Column {
 	all := make([]Column, len(fields))
 	for i, f := range fields {
@@ -98,11 +98,11 @@ func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// Digest returns the SHA-256 of the rows of an hour. It is the same in every sink.
+// Digest returns the SHA-256 of the rows of an hour, which is the same in every sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
-// DigestRows returns the digest of the rows in all tables [Data]. Empty columns that later versions added do not change
-// the digest, so hours from earlier versions are not written again.
+// DigestRows returns the digest of the rows in all tables [Data]. If a later version adds a column, an empty value does
+// not change the digest. Hours from earlier versions are therefore not written again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// An hour without units must have the same digest as in earlier versions, in which active_ms was the last column of
-// charges. A unit must change the digest.
+// An hour without units must have the same digest as in earlier versions. In these versions, active_ms was the last
+// column of charges. A unit must change the digest.
 func TestDigest(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []table.Charge{
 		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},
@@ -31,8 +31,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Hours from earlier versions get a reason for their gaps, so that they are not refused when they are read again. A
-// pruned hour keeps its reason.
+// FiledIn must return a reason for gaps in hours from earlier versions, so that they are not refused when they are read
+// again. A pruned hour must keep its reason.
 func TestFiledIn(t *testing.T) {
 	for _, tt := range []struct {
 		state        table.State

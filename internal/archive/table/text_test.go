@@ -13,7 +13,8 @@ func nodeIn(name string) string {
 	return rows[0][2].(string)
 }
 
-// Strings up to the limit must be stored unchanged. Longer strings must be marked and remain distinct.
+// A string up to the limit must not be changed. A longer string must be marked, and must differ from other long
+// strings.
 func TestLongTexts(t *testing.T) {
 	longest := strings.Repeat("é", table.MaxText/2)
 	for _, name := range []string{"", "n", longest, "zażółć 🎲", "a~b"} {
@@ -30,8 +31,8 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// Every string must be stored as valid UTF-8, without zero bytes and within the limit. Storing the result again must
-// not change it.
+// Every stored string must be valid UTF-8, have no zero bytes and be within the limit. Storing a stored string again
+// must not change it.
 func FuzzTexts(f *testing.F) {
 	f.Add("n")
 	f.Add(strings.Repeat("\xff", 300))
