@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples that were taken
-// while the process existed, and adds up the percentages of the samples that name the process.
+// accounting simulates the driver's accounting mode. For every process on a GPU, it counts the samples during the life
+// of the process. It also adds up the percentages of the samples that name the process.
 type accounting struct {
 	kept  []sums
 	shown []sums // updated once a second
@@ -18,11 +18,11 @@ type sums struct {
 	id         gpu.ProcessID
 	samples    int
 	sm, memory int           // sums of percentages
-	last       time.Duration // time since the start at which the process was last present
+	last       time.Duration // last time at which the process was present, since the start
 }
 
-// A real driver does not limit the time for which it keeps the account of an ended process. It limits the number of
-// accounts instead.
+// accountingSpan has no real counterpart: a real driver limits the number of accounts of ended processes, not their
+// age.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute

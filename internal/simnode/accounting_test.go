@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The accounts must contain the number of samples and the sums of every process, and must be updated once a second.
+// The accounts must contain the number of samples and the sums of every process. They must change only once a second.
 func TestAccounting(t *testing.T) {
 	n := open(t, "accounting")
 	run(t, n, 0, 9900*time.Millisecond, 100*time.Millisecond)

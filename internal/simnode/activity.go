@@ -2,8 +2,8 @@ package simnode
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// Activity describes the activity of one process on a GPU or on an instance during one step. It is exact, whereas the
-// driver reports only samples. Each replica or instance that a container holds also has an Activity without a process.
+// Activity is the exact activity of one process on a GPU or instance during one step. The driver reports only samples
+// of it. Each replica or instance that a container holds also has an Activity without a process.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances

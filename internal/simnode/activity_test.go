@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// In the scenario timeslice, two pods hold the GPU. So the energy of each container must be half of the floor, plus the
-// power of its process times the activity of the process.
+// In the scenario timeslice, two pods hold the GPU. So each container must use half of the floor, plus the power of its
+// process times the activity.
 func TestWatch(t *testing.T) {
 	n := open(t, "timeslice")
 	var rows simnode.History

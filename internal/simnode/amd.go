@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AMD contains the properties that amdgpu exposes in files. In a scenario, the UUID of an AMD GPU is the driver's
-// unique_id with 16 hex digits, and its MIG instances are compute partitions.
+// AMD contains the properties that amdgpu exposes in files. The UUID of an AMD GPU in a scenario is the driver's
+// unique_id with 16 hex digits. Its MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // PCI device id and class, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
@@ -42,8 +42,8 @@ func (g *GPU) mode() string {
 	return g.MIG.Instances[0].Profile
 }
 
-// amdResource returns the name of the extended resource for a GPU. AMD's device plugin uses these names with
-// resource_naming_strategy mixed.
+// amdResource returns the extended resource for a GPU. AMD's device plugin uses these names if resource_naming_strategy
+// is mixed.
 func (g *GPU) amdResource() string {
 	if g.AMD.Dies == 1 {
 		return "amd.com/gpu"
@@ -54,8 +54,8 @@ func (g *GPU) amdResource() string {
 // A drmDevice is a device of the kernel's graphics subsystem, with two device nodes.
 type drmDevice struct {
 	card, minor int
-	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a platform device for each
-	// part into which a GPU can be divided, except the first part, even if the GPU is not divided.
+	// name is the PCI address of a GPU, or the name of a platform device. The driver creates platform devices for all
+	// parts into which a GPU can be divided, except the first part. It also creates them if the GPU is not divided.
 	name string
 }
 
@@ -85,8 +85,8 @@ func (g *GPU) kfdID(part int) string {
 	return strconv.FormatUint(id+1, 10)
 }
 
-// occupy chooses at random which process runs on each part of the board at the end of a step. This process
-// occupies all compute units of the part.
+// occupy chooses at random which process runs on each part of the board at the end of a step. The process then occupies
+// all compute units of the part.
 func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
 	b.running = make([]uint32, b.partCount())
 	for part := range b.running {
@@ -111,8 +111,8 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorFiles returns the files with the error counts and the retired pages, by path. elapsed is the time since the load
-// of the driver.
+// errorFiles returns the files with the error counts and the retired pages, by path. elapsed is the time since the
+// driver was loaded.
 func (b *board) errorFiles(elapsed time.Duration) map[string]string {
 	corrected := b.sinceLoad(DRAMCorrectable)
 	if b.AMD.MemoryErrors > 0 {

@@ -157,7 +157,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// The result contains the names of the files that describe a process in amdkfd's directory, by PID and topology node.
+// kfdProcesses returns the names of the files that describe a process in amdkfd's directory, by PID and topology node.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -180,8 +180,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// amdkfd must list the processes in the truth, with the topology nodes that each process uses. The only other listed
-// process must be a monitoring program, which has no queues.
+// amdkfd must list the processes in the truth, with the topology nodes that each process uses. It must also list a
+// monitoring program, which has no queues, but no other process.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)
@@ -234,8 +234,8 @@ func TestKFD(t *testing.T) {
 	}
 }
 
-// Processes must occupy all compute units of their GPU or partition for part of the time. Two processes must never
-// occupy the same GPU or partition at the same time.
+// A process must occupy all compute units of its GPU or partition for part of the time. Two processes must never occupy
+// one GPU or partition at the same time.
 func TestOccupancy(t *testing.T) {
 	n := open(t, "mi300x")
 	seen := make(map[string]map[string]int) // number of steps by node and compute units
@@ -319,7 +319,7 @@ func TestDevicesOfAMD(t *testing.T) {
 	}
 }
 
-// A reader of a hanging file must wait until the fault is cleared. After that, the file must be readable.
+// A reader of a hanging file must wait until the fault is cleared. Then the file must be readable.
 func TestHungFile(t *testing.T) {
 	n := open(t, "mixed")
 	sc, err := simnode.Lookup("mixed")
@@ -377,7 +377,6 @@ func TestFaultyFile(t *testing.T) {
 	})
 }
 
-// Open must reject scenarios that the model cannot represent.
 func TestAMDRefuses(t *testing.T) {
 	sc, err := simnode.Lookup("mixed")
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// kfdRoot is the path of amdkfd's directory below /sys.
 const kfdRoot = "devices/virtual/kfd/kfd"
 
 // writeAMD writes only the constant files of amdgpu and amdkfd.
@@ -79,7 +78,7 @@ func writeDRM(dir, folder string, nodes ...string) error {
 	return nil
 }
 
-// amdIdentity returns the constant files of a GPU, by path below its folder.
+// amdIdentity returns the constant files of a GPU, by path in its folder.
 func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
@@ -111,7 +110,7 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 	return files
 }
 
-// The link has generation 5 on an MI300, and generation 4 otherwise.
+// The PCIe link of an MI300 has generation 5. Other links have generation 4.
 func (a *AMD) linkSpeed() string {
 	if a.Metrics == "1.3" {
 		return "16.0 GT/s PCIe"
@@ -121,7 +120,7 @@ func (a *AMD) linkSpeed() string {
 
 func microwatts(watts int) string { return strconv.Itoa(watts * 1e6) }
 
-// amdState returns the files of a GPU that change, by path below its folder.
+// amdState returns the files of a GPU that change, by path in its folder.
 func amdState(w *world, position int) map[string][]byte {
 	b := w.boards[position]
 	power := "power1_input"

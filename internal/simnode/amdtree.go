@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// amdTree contains the files of amdgpu and amdkfd that change. A changed file is replaced, not rewritten, so that a
-// reader gets a complete value after each open, as with the kernel's files. In real time, the files are late if a step
-// is late; see [maxLate].
+// amdTree contains the files of amdgpu and amdkfd that change. It replaces a changed file instead of writing into it.
+// Thus a reader gets a complete value after each open, as with the kernel's files. In real time, the files are late if
+// a step is late; see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of FIFOs, which replace the files that hang. written contains the content of all other
-	// files, by path.
+	// hung contains the paths of FIFOs, which replace files that hang. written contains the content of all other files,
+	// by path.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -27,7 +27,7 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// If a fault is for an AMD GPU, its Call is the name of a file in the GPU's directory. The fault makes the file hang,
+// The Call of a fault for an AMD GPU is the name of a file in the GPU's directory. The fault makes the file hang,
 // removes it, or sets all bits of its content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// step is the time step of the model. Real GPUs update their energy counters at about this interval. A process that
-// adds one watt and is one percent busy for one step uses exactly one millijoule, so the model needs no fractions.
+// step is the time step of the model. Real GPUs update their energy counters at about this interval. The model needs no
+// fractions, because one watt at one percent for one step is exactly one millijoule.
 const step = 100 * time.Millisecond
 
 // retention is the number of steps for which the truth keeps an account after its last use.
@@ -18,23 +18,23 @@ type board struct {
 	GPU
 	index int  // index and minor number in the driver
 	lost  bool // lost from the bus
-	gone  bool // the GPU is lost, and the driver was reloaded after the loss
+	gone  bool // lost before the last load of the driver
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
 	// When the driver was last loaded, the counter had the value base, and energy had the value loadedAt.
 	base, loadedAt gpu.Millijoules
 
-	// busyTime contains the busy time of each instance, by position, or of the whole board if it has no instances.
+	// busyTime contains the busy time of each instance, by position. If the board has no instances, it contains the
+	// busy time of the board.
 	busyTime []time.Duration
-	// running contains the PID of the process on each instance of an AMD GPU at the end of the step, or 0 if the
-	// instance is idle.
+	// running contains the PID on each instance of an AMD GPU at the end of the step, or 0 if the instance is idle.
 	running []uint32
 
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, or is nil for a GPU without defects. healthAtLoad is a copy of health from the
-	// time at which the driver was last loaded.
+	// health contains the conditions. It is nil for a GPU without defects. healthAtLoad is the health at the last load
+	// of the driver.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW
@@ -46,11 +46,11 @@ type board struct {
 	accounts accounting
 }
 
-// account contains the use of a board by one process. If the process ID is zero, it contains the use by a container.
+// account contains the use of a board by one process or container. The process ID of a container's account is zero.
 type account struct {
 	ProcessTruth
-	last int64 // last step in which it used or held the board
-	held int64 // number of steps in which it held an instance
+	last int64 // last step in which the process or container used or held the board
+	held int64 // number of steps in which the container held an instance
 }
 
 type load struct {
@@ -61,7 +61,7 @@ type load struct {
 	percent  int
 }
 
-// holder is an allocation of a board, or of one of its instances, to a container.
+// holder is a container with an allocation of a board or of one of its instances.
 type holder struct {
 	*container
 	instance int
@@ -77,7 +77,7 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step. It divides the floor over the parts by slices.
+// draw adds the energy of one step. It divides the floor among the parts by slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -179,10 +179,10 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 }
 
-// tally contains the accounts of the containers or of the processes on a board, in the order of their creation.
+// tally contains the accounts of the containers or processes on a board, in the order of their creation.
 type tally struct {
 	list []*account
-	// byKey is an index of list. The scenario storm has a thousand accounts.
+	// byKey makes lookups fast, because the scenario storm has a thousand accounts.
 	byKey map[accountKey]*account
 }
 
@@ -191,7 +191,7 @@ type accountKey struct {
 	container gpu.Owner
 }
 
-// In a tally of containers, add ignores processes of the host, which have an empty key.
+// In a tally of containers, processes of the host have an empty key. add ignores them.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
@@ -213,14 +213,14 @@ func (t *tally) add(now int64, e ProcessTruth) {
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
-		if a.Owner == (gpu.Owner{}) { // otherwise the energy is retired with the container's account
+		if a.Owner == (gpu.Owner{}) { // otherwise the energy retires with the container's account
 			b.retired += a.Energy
 		}
 	})
 }
 
-// hold adds a step to the held time of each container. A container that holds several replicas of an instance counts
-// once. Each container must already have an account.
+// hold adds a step to the held time of each container. Several replicas of one instance count once. Each container must
+// already have an account.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {

@@ -7,7 +7,7 @@ import (
 
 // The driver keeps samples in two buffers (nvmlDeviceGetSamples). The first buffer contains the last powerBuffer power
 // samples, taken at the interval powerEvery. The second buffer contains the last busyBuffer utilisation samples, taken
-// at the same times as the samples in the ring.
+// at the times of the ring's samples.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
@@ -26,14 +26,13 @@ type buffers struct {
 	watts, percents []point
 	// means contains the mean power of each step in the last second, in mW.
 	means []int
-	// worked is the total busy time up to this step. since is the total busy time up to the last utilisation sample,
-	// which was taken at sampledAt.
+	// worked is the total busy time until now. The last utilisation sample was taken at sampledAt, when the total was
+	// since.
 	worked, since, sampledAt time.Duration
 }
 
 // buffer adds power and utilisation samples for the step that starts at from. It uses the power of the step, so
-// [board.draw] must have added the energy of the step to the board. taken contains the utilisation samples that the
-// driver took in this step.
+// [board.draw] must be called first. taken contains the utilisation samples of this step.
 func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []sample) {
 	if how.Power == 0 {
 		return
@@ -59,7 +58,7 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 }
 
 // averaged returns the mean power in mW over a period of length over, which ends at moment in this step. If the period
-// is shorter than a step, the result is the floor plus the power of the load that runs at that moment.
+// is shorter than a step, the result is the floor plus the power of one load that runs at this moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)

@@ -10,7 +10,7 @@ import (
 )
 
 // The GPU draws 70 W in one half of every second and 470 W in the other half. If the driver reports momentary power,
-// half of the samples must be high. If it averages power over a second, every sample must equal the mean power. If it
+// half of the samples must be high. If the driver averages over a second, every sample must equal the mean power. If it
 // averages over 100 ms, the power must rise and fall within 100 ms.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
@@ -36,9 +36,9 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks the 120 power samples of a GPU. The number of samples between low and high must be between, and
-// all other samples must be near low or high. According to the utilisation samples, the GPU must have been busy for
-// half of the time.
+// checkBuffers checks the 120 power samples of a GPU. The argument between is the number of samples between low and
+// high. All other samples must be near low or high. The utilisation samples must show that the GPU was busy for half of
+// the time.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

@@ -12,19 +12,19 @@ func cheats() Scenario {
 }
 
 // Cheats returns two machines with the same work. On each GPU of the first machine, a tenant uses a different trick to
-// be charged less. The second machine runs the work without the tricks. names contains the names of the tricks in the
-// order of the GPUs.
+// be charged less. The second machine runs the work without tricks. names contains the names of the tricks in the order
+// of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats] in which users of the host try to have their work charged to other owners. They
-// give their own cgroups the names of a pod's cgroups.
+// HostCheats is a variant of [Cheats] in which users of the host try to charge their work to other owners. They give
+// their own cgroups the names of a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
 
-// FleetingCheats is a variant of [Cheats] on shared GPUs, in which processes end before they can be identified.
+// FleetingCheats is a variant of [Cheats] on shared GPUs. Its processes end before they can be identified.
 func FleetingCheats() (cheating, honest Scenario, names []string) {
 	return playing("fleeting-cheats", fleetingTricks)
 }
@@ -48,12 +48,12 @@ func playing(name string, tricks []trick) (cheating, honest Scenario, names []st
 	return cheating, honest, names
 }
 
-// The cheating pods are in the namespace mallory, and the neighbours are in team-a.
+// The cheating pods are in the namespace mallory. Their neighbours are in team-a.
 type trick struct {
 	name string
 	// exclusive is set if the GPU is not shared by time-slicing.
 	exclusive bool
-	// play adds the trick's pods to a scenario. The trick is used only if cheating is set.
+	// play adds the trick's pods to a scenario. The pods use the trick only if cheating is set.
 	play func(gpu int, sc *Scenario, cheating bool)
 }
 
@@ -123,8 +123,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which a process on the host tries to look like a process of a pod. cgroup is the cgroup
-// of the process's service or user. Below it, the process creates a cgroup with the name of a pod's cgroup.
+// namedAsPod returns a trick of a process on the host. In the cgroup of its service or user, the process creates a
+// cgroup with the name of a pod's cgroup.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -137,7 +137,7 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// Each of the hostTricks uses a place where a user other than root can create cgroups with arbitrary names.
+// In the parent cgroup of each trick, users other than root can create cgroups with arbitrary names.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
 	namedAsPod("an LXC container", "/lxc.payload.mallory/system.slice"),
@@ -147,7 +147,7 @@ var hostTricks = []trick{
 	namedAsPod("an OpenPBS job", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
-// In the fleetingTricks, the processes of the cheating pod end after 300 ms.
+// The processes of the cheating pods end after 300 ms.
 var fleetingTricks = []trick{
 	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
 		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))
@@ -197,7 +197,7 @@ func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// Pods on a GPU that is not shared hold part 0 of the GPU.
+// addPods makes pods on a GPU that is not shared hold part 0 of the GPU.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// The driver's state and the log directories, which the exporter reads, must show the effects of the tricks.
+// The driver's state and the log directories must show the effects of the tricks, because the exporter reads them.
 func TestCheatsAreVisible(t *testing.T) {
 	n := open(t, "cheats")
 	pids := make(map[string]bool)
@@ -57,7 +57,6 @@ func TestHonestTwin(t *testing.T) {
 	}
 }
 
-// loads returns the total load on each of eight GPUs.
 func loads(sc simnode.Scenario) (sum [8]int) {
 	processes := make([]simnode.Process, 0, len(sc.Daemons))
 	for _, d := range sc.Daemons {

@@ -58,7 +58,7 @@ func (sc *Scenario) checkPod(p *Pod, busy busyTimes) error {
 	return nil
 }
 
-// busyTimes contains, for each GPU or instance, the spans of its processes with the maximum activity in each span.
+// busyTimes contains the spans of the processes on each GPU or instance, with the maximum activity in each span.
 type busyTimes map[Device][]busyTime
 
 type busyTime struct {
@@ -81,8 +81,8 @@ func (b busyTimes) most(d Device) (most int) {
 	return most
 }
 
-// checkProcess checks a process that exists during a span, and adds its maximum activity on each GPU or instance to
-// busy.
+// checkProcess checks a process that exists during a span. It adds the process's maximum activity on each GPU or
+// instance to busy.
 func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 	if len(p.Comm) > 15 {
 		return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)

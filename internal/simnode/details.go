@@ -1,6 +1,7 @@
 package simnode
 
-// margin returns the temperature at which the driver reduces the clocks, minus the current temperature, in °C.
+// margin returns the difference between the current temperature and the temperature at which the driver reduces the
+// clocks, in °C.
 func (b *board) margin() int { return 87 - b.temperature() }
 
 // Reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report board limit and

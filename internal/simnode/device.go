@@ -13,21 +13,21 @@ type MIG struct {
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance of the same size. A later instance can get the id of a removed
-// instance.
+// Instance is a GPU instance with one compute instance of the same size. After an instance is removed, a new instance
+// can get its id.
 type Instance struct {
 	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
 	// ProfileID is the driver's id of the profile.
 	ProfileID int
 	Slices    int
-	// Start and Size are the first memory slice and the number of memory slices.
+	// Start is the first memory slice. Size is the number of memory slices.
 	Start, Size int
 	Memory      int // MiB
 	Span
 }
 
-// Device is a GPU, a replica of a shared GPU, or an instance of a GPU in MIG mode, which can be allocated to a container.
+// Device is a GPU, a replica of a shared GPU, or an instance of a GPU in MIG mode. It can be allocated to a container.
 type Device struct {
 	GPU int // position in the scenario's list of GPUs
 	// Part is the number of the replica, or the position of the instance.
@@ -38,8 +38,8 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access, which permits a pod to monitor the devices of other owners and is not
-	// charged. The kubelet lists the claim like any other claim.
+	// Admin is set for a claim with admin access. Such a claim permits a pod to monitor the devices of other owners,
+	// and nothing is charged for it. The kubelet lists it like any other claim.
 	Admin bool
 }
 
@@ -117,8 +117,8 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id of a part in Google's device plugin on GKE, which names the parts after device nodes and offers
-// all of them as nvidia.com/gpu.
+// nodeID returns the id of a part in Google's device plugin on GKE. The plugin names the parts after device nodes and
+// offers all of them as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {
@@ -130,7 +130,8 @@ func (g *GPU) nodeID(minor, part int) string {
 	return id
 }
 
-// draName returns the name of a part in the pool of NVIDIA's DRA driver, which identifies GPUs by their minor numbers.
+// draName returns the name of a part in the pool of NVIDIA's DRA driver. The driver identifies GPUs by their minor
+// numbers.
 func (g *GPU) draName(minor, part int) string {
 	name := "gpu-" + strconv.Itoa(minor)
 	if g.MIG == nil {

@@ -95,7 +95,7 @@ func churn() Scenario {
 	return sc
 }
 
-// The workloads of the demo change slowly enough for a user to watch.
+// The workloads of the demo change slowly, so that a user can watch them.
 func jobs() Scenario {
 	sc := hgxH100("jobs", 4)
 	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service; after 2 min the idle GPU falls off the bus"
@@ -140,8 +140,8 @@ func noHostPID() Scenario {
 	return sc
 }
 
-// hgxH100 returns a machine with up to eight H100 and without pods. The GPUs do not report their chassis or their
-// position in it. The serial numbers are invented.
+// hgxH100 returns a machine with up to eight H100 and without pods. The GPUs do not report their chassis or their place
+// in it. The serial numbers are invented.
 func hgxH100(name string, gpus int) Scenario {
 	bus := []string{"1B", "43", "52", "61", "9D", "C3", "D1", "DF"}
 	sc := Scenario{

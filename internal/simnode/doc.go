@@ -14,16 +14,17 @@
 //	truth.jsonl, truth.1.jsonl    the history with one row per 100 ms, and the previous file
 //	truth-10s.jsonl, ….1.jsonl    one row per 10 s, without processes, for gpuledger-archive verify --truth
 //
-// The truth is computed by a model that differs from the exporter's rules. Every GPU draws a constant power, the floor.
+// A model computes the truth. Its rules differ from the exporter's rules. Every GPU draws a constant power, the floor.
 // Each process adds power in proportion to its activity. The exporter reads only the board's counter and the sampled
 // activity.
 //
-// The floor is charged to the containers that hold the GPU, in proportion to their replicas. If no container holds the
-// GPU, the floor is divided equally over the processes on the GPU. Without processes, the floor is not charged to any
-// account (idle). On a GPU in MIG mode the floor is first divided by slices, and the floor of free slices is idle. A
-// claim with admin access holds no device. All energies are whole millijoules and add up exactly to the energy of the
-// board.
+// The containers that hold the GPU pay for the floor, in proportion to their replicas. If no container holds the GPU,
+// the processes on the GPU pay equal parts. Without processes, the floor is idle and no account pays. On a GPU in MIG
+// mode the floor is first divided by slices, and the floor of free slices is idle. A claim with admin access holds no
+// device.
 //
-// [Node.Step] sets the time, so that a test can run a node with a simulated clock. Runs with the same scenario and
-// start are identical. [Node.RunLive] runs a node in real time.
+// All energies are whole millijoules and add up exactly to the energy of the board.
+//
+// [Node.Step] sets the time, so that a test can run a node with a simulated clock. Runs with equal scenarios and start
+// times are identical. [Node.RunLive] runs a node in real time.
 package simnode

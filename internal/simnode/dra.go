@@ -26,7 +26,7 @@ func dra() Scenario {
 	return sc
 }
 
-// claimant returns a pod with a claim, and with one process for each item of work.
+// claimant returns a pod with a claim and with one process for each item of work.
 func claimant(namespace, name string, claim int, work ...Work) Pod {
 	c := Container{Name: "main", Claims: []int{claim}}
 	for _, w := range work {

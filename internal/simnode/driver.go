@@ -91,7 +91,7 @@ func writeBuffers(r *record, w *world, b *board) {
 }
 
 // In a private PID namespace, the driver lists no processes, because it omits all processes outside the caller's
-// namespace (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). However, samples contain the PIDs of these processes
+// namespace (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). Its samples still contain the PIDs of these processes
 // (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
@@ -135,8 +135,8 @@ func writeInstance(r *record, b *board, position int) {
 	r.line("instance", fields...)
 }
 
-// healthyFabric is the health mask for links without a problem (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*): the values for
-// bandwidth, recovery, route and access timeout are FALSE, and the configuration is correct.
+// healthyFabric is the health mask of links without a problem (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*). The values for
+// bandwidth, recovery, route and access timeout are FALSE. The configuration is correct.
 const healthyFabric = 2 | 2<<2 | 2<<4 | 2<<6 | 1<<8
 
 func writeGPU(r *record, w *world, b *board, used uint64) {
@@ -171,7 +171,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
-// state returns the fields for the load, remapped rows, throttled time and required recovery action of a board.
+// state returns the fields for the load, remapped rows, throttled time and recovery action of a board.
 func state(b *board) []any {
 	var fields []any
 	if b.MIG == nil {

@@ -43,7 +43,7 @@ func TestSampleRing(t *testing.T) {
 	}
 }
 
-// An idle process has samples of 0 %.
+// An idle process must have samples of 0 %.
 func TestSamplesFollowActivity(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, 9500*time.Millisecond, 500*time.Millisecond)

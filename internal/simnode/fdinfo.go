@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Every process that uses an AMD GPU has opened the GPU's render node, and /proc/<pid>/fdinfo describes the open
-// file. This description contains the busy time for graphics (Linux, drm-usage-stats), but not for compute.
+// A process that uses an AMD GPU opens the GPU's render node, and /proc/<pid>/fdinfo describes the open file. The
+// description contains the busy time of graphics (Linux, drm-usage-stats), but not of compute.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// Each AMD GPU of a process has two open files. The second is a duplicate of the first.
+// A process opens two files for each AMD GPU. The second file is a duplicate of the first.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A graphics program and a ROCm program use the same GPU. Only the open files show the busy time of graphics.
+// A graphics program and a ROCm program use one GPU. Only the open files show the busy time of graphics.
 func TestFiles(t *testing.T) {
 	n := open(t, "vulkan")
 	run(t, n, 0, 5*time.Second, time.Second)

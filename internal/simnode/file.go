@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// A reader gets either the old or the new content.
+// replaceFile is atomic: a reader gets either the old or the new content.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
@@ -31,7 +31,7 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative symbolic link, as the kernel does in /sys. from and to are below dir.
+// link creates a relative symbolic link, as the kernel does in /sys. from and to are paths below dir.
 func link(dir, from, to string) error {
 	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {

@@ -15,9 +15,9 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules, so each GPU reports the
-// energy of both GPUs in its module. Each pod holds whole modules. The energy of a pod on a module is therefore the
-// larger of the readings of the module's two GPUs.
+// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules. Each GPU then reports
+// the energy of both GPUs in its module. Each pod holds whole modules, so its energy on a module is the larger of the
+// two readings.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "as gb200, but each GPU shows the energy of its whole module"

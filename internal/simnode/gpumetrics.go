@@ -88,7 +88,7 @@ func metrics17(w *world, b *board) blob {
 // metricsPeriod is the interval at which the firmware samples the activity.
 const metricsPeriod = time.Millisecond
 
-// activitySum returns the sum of the firmware's activity samples, in percent, after a given busy time.
+// activitySum returns the firmware's sum of activity samples in percent, for a given busy time.
 func activitySum(busy time.Duration) int64 { return int64(100 * busy / metricsPeriod) }
 
 func (b *board) activitySum() int64 {

@@ -10,7 +10,7 @@ import (
 type Generation int
 
 // A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A Blackwell GPU counts the NVLink
-// errors of each link separately, in other fields than older GPUs (nvml.h, NVML_FI_DEV_NVLINK_COUNT_*).
+// errors of each link separately, in different fields (nvml.h, NVML_FI_DEV_NVLINK_COUNT_*).
 const (
 	Hopper Generation = iota
 	Turing
@@ -18,8 +18,8 @@ const (
 	Blackwell
 )
 
-// Condition identifies an integer that describes a GPU's health: a count, a number of banks or links, or a state. The
-// truth contains it under the name of the constant.
+// Condition identifies an integer that describes a GPU's health: a count, a number of banks or links, or a state. In
+// the truth, its name is the value of the constant.
 type Condition string
 
 // Counts begin at the start of the simulation. Times are in ns.
@@ -44,11 +44,11 @@ const (
 	PowerBrake        Condition = "power_brake_ns"
 	RecoveryAction    Condition = "recovery_action" // nvmlDeviceGpuRecoveryAction_t
 	ClockReduction    Condition = "clock_reduction_mhz"
-	Heat              Condition = "heat_celsius" // added to the temperature that results from the power
+	Heat              Condition = "heat_celsius" // added to the temperature that the power causes
 )
 
-// Defect adds the number By to a condition of a GPU at the start of a span. It adds the number again after each
-// interval Every until the end of the span.
+// Defect adds By to a condition of a GPU at the start of a span. It adds By again after each interval Every until the
+// end of the span.
 type Defect struct {
 	Condition Condition
 	Span
@@ -80,7 +80,6 @@ func newHealth(g *GPU) map[Condition]int64 {
 	return map[Condition]int64{BanksMax: banks}
 }
 
-// sinceLoad returns the increase of a count since the driver was loaded.
 func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
 
 // links is the number of NVLink links of a GPU. banks is the number of its memory banks.
@@ -142,7 +141,7 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the counts of memory errors since the driver was loaded, and over the life of the board.
+// addMemory adds two counts of memory errors: since the last load of the driver, and over the life of the board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))
@@ -173,7 +172,7 @@ func (r *healthRecord) addMemory(b *board) {
 	r.add("banks_none", 0)
 }
 
-// The first link reports all errors.
+// writeLinks assigns all errors to the first link.
 func writeLinks(r *record, b *board, traffic uint64) {
 	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	if b.Generation != Blackwell {
@@ -216,7 +215,7 @@ func linkKey(id, link int) string {
 
 func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
-// GPM metrics have the ids in nvml.h. Activities are in percent, and rates are in MiB/s.
+// GPM metrics have their ids from nvml.h. Activities are in percent, and rates are in MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
 		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy,

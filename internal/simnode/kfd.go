@@ -13,12 +13,12 @@ import (
 // [procTree]. The directory contains PIDs of the initial namespace.
 type kfdTree struct {
 	dir, scratch string
-	// running contains the paths of the occupancy files whose value is not 0.
+	// running contains the paths of the occupancy files with values other than 0.
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs for work other than graphics. As in the kernel, files exist only for the GPUs
-// that the process uses.
+// start adds a process that uses AMD GPUs for work other than graphics. As in the kernel, it creates files only for the
+// GPUs that the process uses.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0

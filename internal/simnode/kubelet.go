@@ -43,7 +43,7 @@ func (k *kubelet) setRunning(up bool) error {
 	return nil
 }
 
-// open serves the pod-resources API and, if the scenario includes it, the Pods API.
+// open serves the pod-resources API. It also serves the Pods API if the scenario includes it.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})

@@ -36,7 +36,6 @@ func connect(t *testing.T, flag string) *grpc.ClientConn {
 	return conn
 }
 
-// holders returns the devices of each pod that holds GPUs, in the order of the response.
 func holders(t *testing.T, kubelet v1.PodResourcesListerClient) map[string][]string {
 	t.Helper()
 	list, err := kubelet.List(t.Context(), &v1.ListPodResourcesRequest{})
@@ -93,8 +92,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// Together, the scenarios use every way to allocate a GPU or a part of a GPU. In the expected entries, GPUs are
-// numbered in the order of the scenario.
+// Together, the scenarios use every way to allocate a GPU or a part of it. The expected entries number the GPUs in the
+// order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string
@@ -148,8 +147,8 @@ func TestKubeletNames(t *testing.T) {
 	}
 }
 
-// A device from a device plugin is described by its resource and id, and a DRA device by its claim, driver, pool, name
-// and number of CDI devices.
+// A device from a device plugin is described by its resource and id. A DRA device is described by its claim, driver,
+// pool, name and number of CDI devices.
 func devices(t *testing.T, n *simnode.Node) map[string][]string {
 	t.Helper()
 	list, err := dial(t, n).List(t.Context(), &v1.ListPodResourcesRequest{})

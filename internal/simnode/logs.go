@@ -6,8 +6,8 @@ import (
 )
 
 // logTree simulates two directories of the kubelet: /var/log/containers with a link for every container, and
-// /var/log/pods with a directory for every container. The target of a link contains the pod's UID. It has the same path
-// as on a real node, but does not exist, so a test fails if a reader follows the link.
+// /var/log/pods with a directory for every container. The target of a link contains the pod's UID. The target does not
+// exist, so that a test fails if a reader follows the link.
 type logTree struct{ links, pods string }
 
 func (t logTree) start(c *container) error {
@@ -27,7 +27,7 @@ func (t logTree) end(c *container) error {
 
 func podDir(c *container) string { return c.Scope + "_" + c.Name + "_" + c.UID }
 
-// The kubelet truncates a link's name that is too long for a file (pkg/kubelet/kuberuntime, legacyLogSymlink).
+// The kubelet truncates the name of a link that is too long for a file (pkg/kubelet/kuberuntime, legacyLogSymlink).
 func (t logTree) link(c *container) string {
 	name := c.Name + "_" + c.Scope + "_" + c.Part + "-" + c.id
 	return filepath.Join(t.links, name[:min(len(name), 251)]+".log")

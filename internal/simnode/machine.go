@@ -8,21 +8,20 @@ import (
 	"strconv"
 )
 
-// A Machine is one of several machines with the same scenario, which together simulate a fleet. The zero Machine leaves
-// the scenario unchanged.
+// A Machine is one of several machines with one scenario. Together they simulate a fleet. The zero Machine leaves the
+// scenario unchanged.
 type Machine struct {
-	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. The trays of a
-	// fleet stay in the same chassis, but each tray gets a different slot.
+	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods. The trays of a rack
+	// stay in one chassis, but each tray gets a different slot.
 	Number int
 	// Boot is the number of earlier boots. Real nodes are drained before a shutdown, so different pods run after each
 	// boot.
 	Boot int
-	// Boards contains the boards that were moved from other machines to this machine, by their position in this
-	// machine.
+	// Boards contains the boards that were moved from other machines to this machine, by position in this machine.
 	Boards map[int]Board
 }
 
-// Board is the original place of a board: a position in a machine with the same scenario.
+// Board is the original place of a board: a machine with the same scenario, and a position in it.
 type Board struct{ Machine, Position int }
 
 // On returns the scenario as it runs on a machine.
@@ -84,7 +83,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	return gpus, nil
 }
 
-// uuidOn returns the UUID of the GPU at the same position in another machine.
+// uuidOn returns the UUID of the GPU at this position in another machine.
 func (g *GPU) uuidOn(machine int) string {
 	if g.AMD != nil {
 		return hexID(g.UUID, strconv.Itoa(machine))[:16]
@@ -92,7 +91,8 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// If the GPUs report the chassis of the machine, all machines are in this chassis, so they keep its serial number.
+// If the GPUs report the chassis of the machine, all machines are in this chassis. The chassis then keeps its serial
+// number.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
@@ -109,7 +109,7 @@ func (sc *Scenario) dmi(n int) map[string]string {
 
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// addToNumber adds to the number at the end of a name, and keeps its leading zeros.
+// addToNumber adds to the number at the end of a name, and keeps leading zeros.
 func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)

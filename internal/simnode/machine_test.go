@@ -31,7 +31,7 @@ func TestOnZero(t *testing.T) {
 	}
 }
 
-// Machines with the same scenario must have no identity in common.
+// Machines with one scenario must have no identity in common.
 func TestMachinesDiffer(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "gb200", "jobs"} {
 		seen := make(map[string]int)
@@ -57,7 +57,7 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// The trays of a rack are in different places of one chassis. All other machines are in different chassis.
+// The trays of a rack must be in different places of one chassis. All other machines must be in different chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place
@@ -73,7 +73,7 @@ func TestChassis(t *testing.T) {
 	}
 }
 
-// A moved board must keep its identity but not its place, and other pods must run after the next boot.
+// A moved board must keep its identity but not its place. After the next boot, other pods must run.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})

@@ -86,7 +86,7 @@ func mixed() Scenario {
 	return sc
 }
 
-// The pods have no allocation. Instead, they mount the GPU's device nodes.
+// The pods have no allocation. They mount the GPU's device nodes instead.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
 	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another pod"

@@ -2,8 +2,7 @@ package simnode
 
 import "time"
 
-// After 20 s, an instance with the same id and fewer slices replaces the second instance, and another pod replaces its
-// pod.
+// After 20 s, a smaller instance with the same id replaces the second instance, and another pod replaces its pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -58,7 +57,7 @@ func migA100() Scenario {
 	return sc
 }
 
-// The profiles are those of an H100 with 80 GB. id is the GPU instance id, and start is the first memory slice.
+// The profiles come from an H100 with 80 GB. id is the GPU instance id, and start is the first memory slice.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The floor of a GPU is divided among its instances by slices, and the floor of free slices is idle.
+// The floor of a GPU must be divided among its instances by slices. The floor of free slices must be idle.
 func TestMIGFloor(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 14*time.Second, time.Second)
@@ -33,7 +33,7 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// The driver must report a MIG device for each instance and, for each process, the instance on which it runs.
+// The driver must report a MIG device for each instance, and the instance on which each process runs.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -53,7 +53,7 @@ func TestMIGDevices(t *testing.T) {
 		busy = append(busy, i["sm_busy"])
 		delete(i, "sm_busy")
 	}
-	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and then no busy time.
+	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and then 0.
 	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
 		t.Errorf("busy time of instances (-want +got):\n%s", diff)
 	}
@@ -87,8 +87,8 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// After 20 s, an instance with the same id and another pod must replace the second instance and its pod. The first
-// instance must keep its UUID.
+// After 20 s, a new instance with the same id must replace the second instance, and another pod must replace its pod.
+// The first instance must keep its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -121,7 +121,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// The driver of an A100 does not measure the activity of instances, but DCGM's host engine measures it.
+// The driver of an A100 does not measure the activity of instances, but DCGM's host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

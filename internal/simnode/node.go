@@ -31,9 +31,9 @@ type Node struct {
 	module  string // version of NVIDIA's kernel module in /sys; empty if the module is not loaded
 }
 
-// Open creates a node in a directory, which must be empty or must not exist. Its path should be short, because the path
-// of a socket is limited to 107 bytes. When Open returns, the first state is on disk. The node serves the kubelet's
-// sockets until it is closed.
+// Open creates a node in a directory, which must be empty or must not exist. The directory's path should be short,
+// because the path of a socket is limited to 107 bytes. When Open returns, the first state is on disk. The node serves
+// the kubelet's sockets until it is closed.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -108,14 +108,14 @@ func (n *Node) begin() error {
 	return errors.Join(n.truth.add(w.truth(), 0), n.publish())
 }
 
-// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, it does
+// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is due, Step does
 // nothing.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, nil)
 }
 
-// Watch does the same as [Node.Step], but also calls report after every step, with the truth and the activity of the
-// step. A nil report is not called.
+// Watch is [Node.Step] with a callback. It calls report after every step with the truth and the activity of the step.
+// report may be nil.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,7 +134,7 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// addTruth writes the truth of the last step, unless NoTruth is set, and calls report, unless it is nil.
+// addTruth writes the truth of the last step, unless NoTruth is set. It also calls report, unless report is nil.
 func (n *Node) addTruth(report func(Truth, []Activity)) error {
 	written := !n.world.scenario.NoTruth
 	if !written && report == nil {
@@ -152,10 +152,12 @@ func (n *Node) addTruth(report func(Truth, []Activity)) error {
 	return nil
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for the step,
-// because the counter of a real board does not stop and then jump. The files of an AMD GPU cannot make a reader wait,
-// so on a busy machine their counters can stop and jump, and two files of a GPU may belong to different steps. So a
-// test in real time must look up an AMD counter by its value, not by the time of its reading.
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for it, because
+// the counter of a real board does not stop and then jump.
+//
+// The files of an AMD GPU cannot make a reader wait. On a busy machine their counters can stop and jump, and two files
+// of a GPU may belong to different steps. Therefore a test in real time must look up an AMD counter by its value, not
+// by the time of its reading.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. The node's start time must come from the same clock.
@@ -260,7 +262,7 @@ func (n *Node) end(p *pod) error {
 }
 
 // publish updates the kubelet's pods, and starts or stops the kubelet if necessary. It writes the truth before the
-// driver's state, so that each counter value that can be read through the driver is already in the truth.
+// driver's state, so the truth already contains each counter value that the driver can report.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -367,7 +369,7 @@ func (n *Node) Env() []string {
 }
 
 // EngineFlags returns additional flags that make the exporter read the node's DCGM host engine through the given fake
-// library. The library accepts any address of an engine.
+// library. This library accepts any address of an engine.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

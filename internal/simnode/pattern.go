@@ -3,8 +3,8 @@ package simnode
 import "time"
 
 // Pattern describes the activity of a process on a GPU over time, in percent. Without a Period, the activity is always
-// High. If On is set, the activity is High for the time On in every period, and Low for the rest of it. Otherwise it
-// rises from Low to High in every period.
+// High. If On is set, every period begins with High for the time On, followed by Low. Otherwise the activity rises from
+// Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration
@@ -18,7 +18,7 @@ func Duty(percent int, on, period time.Duration) Pattern {
 	return Pattern{High: percent, On: on, Period: period}
 }
 
-// Ramp returns a pattern whose activity changes linearly from one percentage to another in every period.
+// Ramp returns a pattern whose activity changes linearly between two percentages in every period.
 func Ramp(from, to int, period time.Duration) Pattern {
 	return Pattern{Low: from, High: to, Period: period}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// After the creation of a pod, only its processes change.
+// Only the processes of a pod change after its creation.
 type pod struct {
 	spec       *Pod
-	generation int // number of predecessors that it has replaced
+	generation int // number of earlier pods that this pod has replaced
 	startStep  int64
 	name, uid  string
 	pause      *process // nil for a unit
@@ -36,7 +36,7 @@ type process struct {
 	work      []Work
 	startStep int64         // step in which the process started
 	lifetime  time.Duration // zero if it has no limit
-	// rendered contains the busy time of the process's graphics on each AMD GPU, by position.
+	// rendered contains the graphics busy time of the process on each AMD GPU, by position.
 	rendered map[int]time.Duration
 }
 
@@ -107,7 +107,7 @@ func (p *pod) all() []*process {
 	return all
 }
 
-// cgroupPath returns the path in the unified hierarchy that the systemd driver and containerd create.
+// cgroupPath returns the path that the systemd driver and containerd create in the unified hierarchy.
 func cgroupPath(qos, uid, id string) string {
 	slice, parent := "kubepods", "/kubepods.slice/"
 	if qos != "" {

@@ -80,8 +80,8 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// The entry for a resource claim does not show whether the claim has admin access. As in the kubelet
-// (GetDynamicResources in its container manager), each device also lists the CDI devices of all earlier devices.
+// The entry for a resource claim does not show whether the claim has admin access. Each device also lists the CDI
+// devices of all earlier devices, as in the kubelet (GetDynamicResources in its container manager).
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

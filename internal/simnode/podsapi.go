@@ -9,7 +9,7 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI), except the watch, which the
+// podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI). It omits the watch, which the
 // exporter does not use.
 type podsAPI struct {
 	podsapi.UnimplementedPodsServer
@@ -41,7 +41,7 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 }
 
 // marshal encodes the fields that identify the pod as a core/v1 Pod in protobuf (k8s.io/api/core/v1/generated.proto).
-// It does not use the module k8s.io/api, which is large and needed for no other purpose.
+// It does not use the module k8s.io/api, because this module is large and not needed otherwise.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace

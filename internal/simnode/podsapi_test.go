@@ -55,7 +55,7 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// The log links exist for every container, so the Pods API must list the same containers.
+// Every container has a log link, so the Pods API must list the containers that have links.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
@@ -110,7 +110,7 @@ func logLinks(t *testing.T, node string) map[string]string {
 	return links
 }
 
-// If the kubelet does not serve the Pods API, neither its socket nor the socket's directory exists.
+// If the kubelet does not serve the Pods API, neither its socket nor the socket's directory must exist.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree simulates a /proc directory. Processes appear and disappear atomically, as in the real /proc, because each
-// directory is prepared elsewhere and then renamed.
+// procTree simulates a /proc directory. Each process directory is prepared elsewhere and then renamed. Therefore
+// processes appear and disappear atomically, as in the real /proc.
 type procTree struct {
 	dir, scratch string
-	// private is set if the tree shows the private PID namespace of the exporter's container, which has only one
-	// process.
+	// private is set if the tree shows the private PID namespace of the exporter's container. This namespace has only
+	// one process.
 	private bool
 }
 
 const exporter = "gpuledger"
 
-// Targets of the links from processes to their PID namespaces. The inode number of the initial namespace is a constant
-// (PROC_PID_INIT_INO in the kernel).
+// Processes link to these PID namespaces. The inode number of the initial namespace is a constant (PROC_PID_INIT_INO in
+// the kernel).
 const (
 	initialNamespace = "pid:[4026531836]"
 	privateNamespace = "pid:[4026532781]"
@@ -42,8 +42,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
-// view reports whether the tree shows a process. In a private PID namespace, the exporter is PID 1, and its cgroup is
-// the root of its cgroup namespace.
+// view reports whether the tree shows a process. In a private PID namespace, the exporter is PID 1. Its cgroup is the
+// root of its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value has the rate of NVIDIA's ring, 72 samples in 10
-// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h). No other value gives samples that represent the work
+// Sampling configures the driver's utilisation samples. The zero value has the rate of NVIDIA's ring buffer, 72 samples
+// in 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h). No other value gives samples that represent the work
 // better.
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz, depending on the
@@ -15,15 +15,15 @@ type Sampling struct {
 	PerSecond float64
 	// Even distributes the samples among processes exactly in proportion to their activity, instead of at random.
 	Even bool
-	// Idle selects the process that a sample names if no process runs.
+	// Idle selects the process that a sample names while no process runs.
 	Idle Names
-	// Power is the time over which the driver averages a power sample, up to one second. If it is 0, there are no power
-	// samples.
+	// Power is the time over which the driver averages a power sample, up to one second. If Power is 0, there are no
+	// power samples.
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header allows three interpretations,
-// and public traces do not show which one is right.
+// Names selects the process that a sample names while nothing runs. The driver's header allows three interpretations.
+// Public traces do not show which one is right.
 type Names int
 
 // These are the possible names in a sample while nothing runs.
@@ -36,7 +36,7 @@ const (
 // ringSpan is the period that the samples in the driver's ring cover.
 const ringSpan = 10 * time.Second
 
-// A sample in the ring contains the busy percentage of one GPU, and the process that ran at the time of the sample.
+// ring contains samples of one GPU: the busy percentage, and the process that ran at the time of the sample.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
@@ -57,8 +57,8 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time, and returns all of them. It adds only the samples that
-// name a process to the ring, which keeps samples for ringSpan.
+// record takes the samples that are due until the given time, and returns them. It adds only samples that name a
+// process to the ring, which keeps them for ringSpan.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -97,8 +97,8 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
-// evenly returns the k-th number of a sequence that is spread evenly below n: the fractional parts of the multiples of
-// the golden ratio.
+// evenly returns the k-th number of a sequence that is spread evenly below n. The sequence contains the fractional
+// parts of the multiples of the golden ratio.
 func evenly(k int64, n int) int {
 	const ratio = 2654435769 // fraction of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
@@ -114,7 +114,7 @@ func pick(loads []load, point int) uint32 {
 	return 0
 }
 
-// Samples of an MPS client name the client's server.
+// Samples of an MPS client name its server.
 func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l

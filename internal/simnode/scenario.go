@@ -22,12 +22,12 @@ type Scenario struct {
 	Daemons []Daemon
 	Pods    []Pod
 	Units   []Unit
-	// Files contains files that exist from the start, by their path below the node's directory.
+	// Files contains files that exist from the start, by path below the node's directory.
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
 	// Claims contains the resource claims for which DRA has allocated devices. A node runs either a device plugin or a
-	// DRA driver, so with claims the device plugin offers no GPUs.
+	// DRA driver. Therefore the device plugin offers no GPUs if there are claims.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
@@ -37,8 +37,8 @@ type Scenario struct {
 	PrivatePIDs bool
 	Events      []Event
 	Sampling    Sampling
-	// If NoTruth is set, only the first row of the truth is written. The rows take about a fifth of the processor time of
-	// a simulated node, and more with thousands of short-lived processes.
+	// NoTruth limits the truth to its first row. Writing the rows takes about a fifth of the processor time of a
+	// simulated node, and more with thousands of short-lived processes.
 	NoTruth bool
 }
 
@@ -47,7 +47,7 @@ type Driver struct{ Version, NVML string }
 
 // GPU describes one physical GPU.
 type GPU struct {
-	UUID   string // the driver's unique_id with 16 hex digits if it is an AMD GPU
+	UUID   string // the driver's unique_id with 16 hex digits for an AMD GPU
 	Bus    string // address in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // serial number of the board; two GPUs may share a board
@@ -63,18 +63,18 @@ type GPU struct {
 	// Counter is the value of the board's energy counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
-	// Replicas is the number of replicas that the device plugin offers by time-slicing or MPS, or 0 if the GPU is not
-	// shared.
+	// Replicas is the number of replicas that the device plugin offers by time-slicing or MPS. It is 0 if the GPU is
+	// not shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
 	// GPM is set if the driver reports the busy time of instances, as it does for Hopper and newer GPUs.
 	GPM bool
-	// Throttle contains the percentage of the time for which the driver throttles the GPU, by cause.
+	// Throttle contains the percentage of time in which the driver throttles the GPU, by cause.
 	Throttle [gpu.NumThrottles]int
 	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
-	// Defects change the health of a GPU over time. For an AMD GPU, only memory errors, RowsUncorrectable,
-	// HardwareThermal, ClockReduction and Heat are supported.
+	// Defects change the health of a GPU over time. An AMD GPU supports only memory errors, RowsUncorrectable,
+	// HardwareThermal, ClockReduction and Heat.
 	Defects []Defect
 	// Accounting is set if an administrator has enabled the driver's accounting mode.
 	Accounting bool
@@ -88,7 +88,7 @@ type Place struct {
 	Slot, Tray, Host, Peer, Module int
 }
 
-// Fabric describes the NVLink domain of a GPU, which is fully configured.
+// Fabric describes the NVLink domain of a GPU. The domain is fully configured.
 type Fabric struct {
 	Cluster string // 32 hex digits
 	Clique  int
@@ -108,8 +108,8 @@ const (
 // PCIDevice is a device on the PCI bus that is not a GPU of the scenario. The numbers are in the format of sysfs.
 type PCIDevice struct {
 	Address, Vendor, Device, Class string
-	Driver                         string // kernel driver to which the device is bound, or empty
-	Function                       string // address of the physical function if the device is a virtual function, or empty
+	Driver                         string // kernel driver that uses the device, or empty
+	Function                       string // address of the physical function of a virtual function, otherwise empty
 }
 
 // Daemon is a process on the host.
@@ -125,10 +125,10 @@ type Process struct {
 	Title string
 	UID   int
 	Work  []Work
-	// Below is the path of the process's cgroup, relative to the container's cgroup. It is empty unless a runtime
-	// inside the container has created the cgroup.
+	// Below is the path of the process's cgroup, relative to the container's cgroup. It is set only if a runtime inside
+	// the container has created the cgroup.
 	Below string
-	// Lifetime is the time after which another process replaces the process in a container, or 0 for no limit.
+	// Lifetime is the time after which a new process replaces the process in its container, or 0 for no limit.
 	Lifetime time.Duration
 }
 
@@ -138,7 +138,7 @@ type Work struct {
 	// Instance is the position of the MIG instance in the GPU's list of instances.
 	Instance int
 	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance fully busy. An
-	// exporter cannot measure it for a single process.
+	// exporter cannot measure this power.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -148,8 +148,8 @@ type Work struct {
 // Context is the kind of context that a process has on a GPU.
 type Context int
 
-// The work of MPS clients runs through the context of their server, so utilisation samples name the server's PID
-// (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a channel belongs to the process that created its RM client).
+// The work of MPS clients runs through the context of their server, so utilisation samples name the server's PID. A
+// channel belongs to the process that created its RM client (NVIDIA open-gpu-kernel-modules, kernel_channel.c).
 const (
 	Compute Context = iota
 	Graphics
@@ -163,14 +163,14 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime is the time after which the pod ends, or 0 for no limit. After the time Pause, a new pod starts with the
-	// same GPUs, but with another name, UID and processes.
+	// Lifetime is the time after which the pod ends, or 0 for no limit. After the time Pause, a new pod replaces it.
+	// The new pod has the same GPUs, but another name, another UID and other processes.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
 }
 
-// Span is the time in which something exists, relative to the start. The zero Span begins at the start and has no end.
+// Span is the time in which something exists, relative to the start of the simulation. The zero Span has no end.
 type Span struct {
 	From  time.Duration
 	Until time.Duration // exclusive; 0 for no end
@@ -192,7 +192,7 @@ type Event struct {
 	Do  Action
 	GPU int // position in the scenario's list of GPUs; used by FallOff, ReportXID and ResetGPU
 	XID int // for ReportXID
-	// Driver is the driver that LoadDriver loads; nil loads the same driver again.
+	// Driver is the driver that LoadDriver loads. If it is nil, LoadDriver loads the current driver again.
 	Driver *Driver
 }
 

@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// A pod is missing during its pause, and another pod replaces it after the pause.
+// During its pause, a pod must be missing. Then another pod must replace it.
 func TestPause(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -83,8 +83,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A stopped kubelet has no socket. A restarted kubelet must create a new socket, and list the pods that started in the
-// meantime.
+// A stopped kubelet must have no socket. A restarted kubelet must create a new socket, and must list the pods that
+// started while it was stopped.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// A GPU falls off the bus, and a reload of the driver removes it.
+// A GPU falls off the bus. A reload of the driver must then remove it.
 func TestLost(t *testing.T) {
 	n := open(t, "lost")
 	dead := driverState(t, n)["gpu"][2]
@@ -132,7 +132,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// checkReloaded checks that the driver has renumbered the GPUs and that its counters begin at zero again.
+// checkReloaded checks that the driver has renumbered the GPUs and that its counters started at zero again.
 func checkReloaded(t *testing.T, state map[string][]fields, dead string) {
 	t.Helper()
 	if d := state["driver"][0]; d["loaded"] != "1" || d["generation"] != "2" || len(state["gpu"]) != 7 {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy that a GPU has used after a number of seconds: the energy by pod, the total energy and the
-// idle energy.
+// used returns the energy of a GPU after a number of seconds: the energy by pod, the total energy and the idle energy.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -22,8 +21,8 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 	return pods, g.Energy, g.Idle
 }
 
-// The floor of a shared GPU is divided among its pods by replicas, and the energy of each process is charged to its
-// pod.
+// The floor of a shared GPU must be divided among its pods by replicas. Each pod must also pay for the energy of its
+// processes.
 func TestTimeslice(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -44,7 +43,7 @@ func TestTimeslice(t *testing.T) {
 	}
 }
 
-// The driver lists the clients of an MPS server separately, and attributes their samples to the server.
+// The driver must list the clients of an MPS server separately, and attribute their samples to the server.
 func TestMPS(t *testing.T) {
 	n := open(t, "mps")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -77,7 +76,7 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// Two pods with the same claim both hold the devices of the claim. A claim with admin access holds no device.
+// Two pods with one claim must both hold its devices. A claim with admin access must hold no device.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -93,7 +92,7 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// The floor is charged to the holder of a GPU, regardless of the processes that use the GPU.
+// The holder of a GPU must pay for the floor, regardless of the processes that use the GPU.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

@@ -2,7 +2,7 @@ package simnode
 
 import "time"
 
-// The machine has four H100 and a pod that trains on all of them, with the same load on each.
+// The machine has four H100. One pod trains on all of them with equal loads.
 func trainer(name string) Scenario {
 	sc := hgxH100(name, 4)
 	pod := Pod{Namespace: "research", Name: "pretrain-0", Containers: []Container{{Name: "trainer", Devices: GPUs(0, 1, 2, 3)}}}
@@ -59,8 +59,8 @@ func throttled() Scenario {
 	return sc
 }
 
-// during returns two defects. The first adds the number by to a condition at the start of a span. The second subtracts
-// it at the end.
+// during returns two defects. The first defect adds by to a condition at the start of a span. The second subtracts by
+// at the end.
 func during(span Span, c Condition, by int64) []Defect {
 	return []Defect{{Condition: c, Span: Span{From: span.From}, By: by}, {Condition: c, Span: Span{From: span.Until}, By: -by}}
 }

@@ -17,7 +17,7 @@ func after(d time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: start.Wall.Add(d), Boot: start.Boot + d}
 }
 
-// The directory has a short name, because the path of a socket is limited.
+// The directory has a short name, because the length of a socket's path is limited.
 func open(t *testing.T, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)

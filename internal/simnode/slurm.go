@@ -7,11 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// With cgroup v2, Slurm 26.05 and newer name a job's cgroup by its SLUID.
+// With cgroup v2, Slurm 26.05 and newer name a job's cgroup after its SLUID.
 func slurm() Scenario {
 	sc := machineWithoutKubelet("slurm", 6)
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
-	sc.Files = map[string]string{"held/5": "4600 1003\n"} // file of a job for which no epilog ran
+	sc.Files = map[string]string{"held/5": "4600 1003\n"} // from a job for which no epilog ran
 	shared := map[string]string{"held/2": "4712\n4713\n"}
 	tuner := SlurmJob("4712", "s8FXKTA79XAR01", 1002, nil, Work{GPU: 2, Watts: 450, Load: Constant(30), Memory: 20 * gib})
 	tuner.Devices, tuner.Files = GPUs(2), shared
@@ -31,7 +31,7 @@ func slurm() Scenario {
 	return sc
 }
 
-// With cgroup v1, a job's cgroup is named by its job id.
+// With cgroup v1, Slurm names a job's cgroup after its job id.
 func slurmV1() Scenario {
 	sc := machineWithoutKubelet("slurm-v1", 3)
 	sc.Description = "3 H100 of a Slurm cluster with cgroup v1; a job of one GPU, a job without work, an idle GPU"
@@ -76,7 +76,7 @@ func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	return u
 }
 
-// Slurm creates cgroup v1 cgroups only for some controllers.
+// With cgroup v1, Slurm creates cgroups only for some controllers.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
 	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)

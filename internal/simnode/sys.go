@@ -86,7 +86,7 @@ func pciFolder(address string) string {
 // managementDisplay is the PCI class of a management controller's display device, which is card0.
 const managementDisplay = "0x030000"
 
-// The kernel's format of a PCI address has a four-digit domain and lower-case letters.
+// In the kernel, a PCI address has a four-digit domain and lower-case letters.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))
 }

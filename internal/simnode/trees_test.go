@@ -42,7 +42,7 @@ func TestProcIsReadable(t *testing.T) {
 	}
 }
 
-// checkProcess uses the same library as the exporter to read /proc.
+// checkProcess reads /proc with the exporter's library.
 func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	t.Helper()
 	stat, err := p.Stat()
@@ -76,8 +76,8 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	}
 }
 
-// The exporter is in the initial PID namespace. In a scenario with private PIDs, it must be the only process in its own
-// PID namespace.
+// The exporter must be in the initial PID namespace. In a scenario with private PIDs, it must be the only process in
+// its own PID namespace.
 func TestPIDNamespace(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// /proc must contain the processes that the driver reports, and their start times must agree with the truth and the
-// boot time.
+// /proc must contain the processes that the driver reports. Their start times must agree with the truth and the boot
+// time.
 func TestProcessesAgree(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, time.Second, time.Second)

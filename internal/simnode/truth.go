@@ -25,13 +25,13 @@ type Truth struct {
 //
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
-// exactly. The use of a container includes the use of its processes. A container that holds a GPU is charged a share of
-// the floor even if it has no process.
+// exactly. The use of a container includes the use of its processes. A container that holds a GPU pays a share of the
+// floor even if it has no process.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the energy counter that the driver reports for this GPU, or for its module if the GPU has no counter
-	// of its own. It is nil while the GPU is lost or the driver is not loaded.
+	// Counter is the energy counter that the driver reports for this GPU. If the GPU has no counter of its own, it is
+	// the counter of the module. It is nil while the GPU is lost or the driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
 	// Peak is the highest power of any step so far, in mW.
@@ -42,7 +42,8 @@ type GPUTruth struct {
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
 	Processes  []ProcessTruth   `json:"processes,omitempty"`
-	// Health contains the conditions of a GPU with defects, and the number of its XID errors by code, as xid_<code>.
+	// Health contains the conditions of a GPU with defects. It also contains the number of XID errors by code, as
+	// xid_<code>.
 	Health map[Condition]int64 `json:"health,omitempty"`
 }
 
@@ -111,8 +112,7 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 // History is a sequence of rows, oldest first.
 type History []Truth
 
-// Find returns the newest row in which a GPU's counter has the given value, such as a value that was read through the
-// driver. It returns nil if there is no such row.
+// Find returns the newest row in which a GPU's counter has the given value. It returns nil if there is no such row.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {

@@ -58,7 +58,6 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 	}
 }
 
-// The processes of a container must use no more energy than the container.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
 	used := make(map[gpu.Owner]gpu.Millijoules)
@@ -134,7 +133,7 @@ func TestCounterHasRow(t *testing.T) {
 	}
 }
 
-// The GPUs of a module report the same counter, which increases by the energy of both GPUs.
+// The GPUs of a module must report one counter, which increases by the energy of both GPUs.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -168,7 +167,7 @@ func TestModuleCounter(t *testing.T) {
 	}
 }
 
-// The result must depend only on the scenario and the time, not on the moments at which Step is called.
+// The result must depend only on the scenario and the time. It must not depend on when Step is called.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -250,7 +249,7 @@ func TestReadTruthLeavesOutUnfinishedRow(t *testing.T) {
 	}
 }
 
-// The sparse history contains every hundredth row of the history, without processes.
+// The sparse history must contain every hundredth row of the history, without processes.
 func TestTruthSparse(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 31*time.Second, time.Second)
@@ -271,7 +270,8 @@ func TestTruthSparse(t *testing.T) {
 	}
 }
 
-// Two processes on the GPU draw 500 W each for 40 % of the time. A container with two replicas holds the GPU only once.
+// Two processes on the GPU draw 500 W each for 40 % of the time. A container with two replicas must hold the GPU only
+// once.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {

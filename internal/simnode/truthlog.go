@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxLog is the size in bytes at which a file that grows is rotated or truncated.
+// maxLog is the size in bytes at which a growing file is rotated or truncated.
 const maxLog = 64 << 20
 
 // sparse is the number of steps between two rows of the sparse history.
@@ -33,8 +33,8 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return &truthLog{newest: filepath.Join(dir, "truth.json"), dense: dense, sparsely: sparsely}, err
 }
 
-// add keeps the row of a step until the next flush. If many rows are waiting, add flushes them itself, so that a long
-// jump in time needs little memory. Rows of the sparse history have no processes.
+// add keeps the row of a step until the next flush. If many rows are waiting, add flushes them, so that a long jump in
+// time needs little memory. Rows of the sparse history have no processes.
 func (l *truthLog) add(t Truth, n int64) error {
 	row, err := json.Marshal(t)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *truthLog) flush() error {
 
 func (l *truthLog) close() error { return errors.Join(l.dense.file.Close(), l.sparsely.file.Close()) }
 
-// Rows are appended to a growing file. A rotation keeps the previous file.
+// A growing file gets rows at its end. A rotation keeps the previous file.
 type growing struct {
 	path, older string
 

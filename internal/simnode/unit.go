@@ -15,12 +15,12 @@ import (
 type Unit struct {
 	gpu.Unit
 	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The path Below of each process is appended to
-	// it. Alternatively, it contains the lines of a cgroup file, with %s in place of Below.
+	// it. Alternatively, Cgroup contains the lines of a cgroup file, with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // devices that the unit holds
-	// Files contains files that exist as long as the unit, by their path below the node's directory. On a real machine,
-	// a prolog or a container engine writes them.
+	// Files contains files that exist as long as the unit, by path below the node's directory. On a real machine, a
+	// prolog or a container engine writes them.
 	Files map[string]string
 	Span
 }
@@ -56,8 +56,8 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All are below the
-// node's directory.
+// Prologs write to heldDir. dockerRoot and podmanRoot are the directories of the container engines. All three are below
+// the node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"

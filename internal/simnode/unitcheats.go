@@ -9,7 +9,7 @@ import (
 )
 
 // UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU, one unit (a job, a container or a
-// user) tries to be charged less, or to have its work charged to a job on the same GPU.
+// user) tries to be charged less. Some units try to charge their work to a job on the same GPU.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
 // ManagerCheats is a variant of [UnitCheats] in which units imitate units of other managers.

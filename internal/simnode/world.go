@@ -72,12 +72,12 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	return w
 }
 
-// beforeStart returns the boot-clock time of the moment d before the start, or 0 if this moment is before the boot.
+// beforeStart returns the boot-clock time at d before the start, but at least 0.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step. It lists processes only if their pod neither ended nor started.
+// change is the result of one step. It lists a process only if its pod neither ended nor started.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -268,8 +268,8 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns, for each board, the processes with a context and their current activity. On a lost GPU, or while no
-// driver is loaded, no process is active.
+// loads returns the processes with a context on each board, and their current activity. No process is active on a lost
+// GPU or while no driver is loaded.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
@@ -308,7 +308,7 @@ func (w *world) memoryUsed(gpu int) uint64 {
 	return used
 }
 
-// module returns the energy counter of a GPU's module.
+// module returns the sum of the energy counters of a module's GPUs.
 func (w *world) module(serial string) gpu.Millijoules {
 	var sum gpu.Millijoules
 	for _, b := range w.boards {
@@ -349,8 +349,7 @@ func (w *world) truth() Truth {
 	return t
 }
 
-// modules returns the sums over the GPUs of each board with several GPUs. The boards are in the order of their first
-// GPUs.
+// modules returns the sums over the GPUs of each board with several GPUs, in the order of the boards' first GPUs.
 func modules(gpus []GPUTruth) []ModuleTruth {
 	var out []ModuleTruth
 	for _, serial := range shared(gpus) {
@@ -365,7 +364,6 @@ func modules(gpus []GPUTruth) []ModuleTruth {
 	return out
 }
 
-// shared returns the serial numbers of boards with more than one GPU.
 func shared(gpus []GPUTruth) []string {
 	var out []string
 	seen := make(map[string]int)

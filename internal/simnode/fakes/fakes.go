@@ -1,8 +1,8 @@
 // Package fakes contains fake driver libraries and compiles them.
 //
-// The libraries are written in C because they replace the driver at its C ABI. The released code loads them with dlopen
-// through the same bindings as the real driver, so the tests cover struct layouts, sizing calls and return codes. A
-// fake behind a Go interface would not test them. A shared library in Go would add a second Go runtime to the process.
+// The libraries are written in C, because they replace the driver at its C ABI. The released code loads them with
+// dlopen, like the real driver. Therefore the tests cover struct layouts, sizing calls and return codes. A fake behind
+// a Go interface would not cover them. A shared library in Go would add a second Go runtime to the process.
 package fakes
 
 import (
@@ -25,7 +25,7 @@ var sources embed.FS
 type library struct {
 	name    string // soname of the library, which is also the name of its file
 	source  string
-	binding string // module with the headers that the source is compiled against; empty if there is none
+	binding string // module with the headers for the source; empty if it needs none
 	headers string // folder of the headers in the module
 }
 
@@ -35,9 +35,9 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. It requires gcc, which
-// cgo needs too, and the go command, which finds the header of the binding. It must be called from within this module.
-// The header comment of nvml.c describes how the library is configured.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns its path. It requires gcc, which cgo needs too,
+// and the go command, which finds the header of the binding. The working directory must be in this module. The header
+// comment of nvml.c describes how to configure the library.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
@@ -52,9 +52,9 @@ func CompileCUDA(dir string) (path string, err error) {
 	return cuda.compile(dir)
 }
 
-// Without copies a compiled library into another directory and returns the path of the copy. Like the library of an
-// older driver, the copy does not export the given functions. Without overwrites their names in the copy. The loader
-// looks up symbols by a hash of the name, so it finds neither the old names nor the new names.
+// Without copies a compiled library into another directory and returns the path of the copy. The copy does not export
+// the given functions, like the library of an older driver. Without overwrites their names. The loader looks up symbols
+// by a hash of the name, so it finds neither the old names nor the new names.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -108,7 +108,8 @@ func (l library) build(path string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
-	// The library must not contain the path of the temporary folder, so that equal sources result in equal libraries.
+	// The library must not contain the path of the temporary folder. Otherwise equal sources would result in different
+	// libraries.
 	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-ffile-prefix-map=" + src + "=.", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",

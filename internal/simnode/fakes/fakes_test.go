@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 )
 
-// The libraries are compiled against the binding's headers. If the ABI has changed, the compilation fails.
+// The libraries are compiled with the binding's headers. If the ABI has changed, the compilation fails.
 func TestCompile(t *testing.T) {
 	path, err := fakes.Compile(t.TempDir() + "/new")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Main runs the tests of a package that loads the fake libraries, and returns the exit status. It compiles the
-// libraries whose paths are not nil, and removes them at the end.
+// Main runs the tests of a package that loads the fake libraries, and returns the exit status. It compiles each library
+// whose path is not nil, and removes the libraries at the end.
 func Main(m interface{ Run() int }, driver, engine *string) int {
 	dir, err := os.MkdirTemp("", "fakes")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A gauge whose unit has no conversion must cause a panic. With a factor of 0, it would have the value 0 in all tests.
+// A gauge whose unit has no conversion must cause a panic. With a factor of 0, the gauge would be 0 in all tests.
 func TestUnknownUnit(t *testing.T) {
 	defer func() {
 		if got := fmt.Sprint(recover()); !strings.Contains(got, `no row for "furlongs"`) {

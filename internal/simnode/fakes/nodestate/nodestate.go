@@ -1,5 +1,5 @@
 // Package nodestate writes a node of package gputest as a state file for the fake driver libraries. The header comment
-// of nvml.c describes this file.
+// of nvml.c describes the file.
 package nodestate
 
 import (
@@ -116,8 +116,8 @@ func instances(g gputest.GPU) (lines []string) {
 // units converts base units to the driver's units: mW, percent and MHz.
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
-// factor returns the number of the driver's units in one base unit. It panics if the unit has no row, because with a
-// factor of 0 the gauge would be 0 in all tests.
+// factor returns the number of the driver's units in one base unit. It panics if the table has no row for the unit. A
+// factor of 0 would make the gauge 0 in all tests.
 func factor(unit string) float64 {
 	f, ok := units[unit]
 	if !ok {
