@@ -8,7 +8,7 @@ type Label struct{ Name, Value string }
 // Labels contains the labels of a series, including __name__, in any order.
 type Labels []Label
 
-// Get returns the value of a label, or an empty string if the label is missing.
+// Get returns the value of a label. It returns an empty string if the label is missing.
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {
@@ -33,8 +33,8 @@ type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU by its node, its UUID and some labels. The serial number and the chassis are
-// not included, because they may become known only after the first sample.
+// Account identifies a counter of a GPU by its node, its UUID and some labels. It omits the serial number and the
+// chassis, because they may become known only after the first sample.
 type Account struct {
 	gpuKey
 	metric string
@@ -49,7 +49,7 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series. It returns false if the series is not a counter and not a created
+// AccountOf returns the account of a series. It returns false if the series is neither a counter nor a created
 // timestamp.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
@@ -68,7 +68,7 @@ func (a Account) Labels() Labels {
 	return found
 }
 
-// Last returns the last sample of a series, or false if the series has no samples.
+// Last returns the last sample of a series. It returns false if the series has no samples.
 func (s Series) Last() (Sample, bool) {
 	if len(s.Samples) == 0 {
 		return Sample{}, false
@@ -79,7 +79,7 @@ func (s Series) Last() (Sample, bool) {
 // Openings contains the last sample of each counter at or before the start of an hour.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series, unless a later sample of the same account is known.
+// Add adds the last sample of a series, unless it contains a later sample of the same account.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()
@@ -91,14 +91,14 @@ func (o Openings) Add(s Series) {
 	}
 }
 
-// timeline returns the values of a series at times in ascending order.
+// timeline returns the values of a series. The times of successive calls must be in ascending order.
 type timeline struct {
 	value float64
 	known bool
 	next  []Sample // samples after the previous call's time
 }
 
-// at returns the value of the last sample at or before a time. It returns false if there is no such sample.
+// at returns the value of the last sample at or before a time. If there is no such sample, it returns false.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BoardError states why the samples of a board are invalid.
+// BoardError is the reason why the samples of a board are invalid.
 type BoardError struct {
 	Node, UUID, Serial string
 	Err                error
@@ -51,7 +51,7 @@ type board struct {
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // series by metric
-	// seen is the time of the first scrape of the GPU. If there is an opening value, seen is the start of the hour.
+	// seen is the time of the first scrape of the GPU. It is the start of the hour if there is an opening value.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
@@ -93,7 +93,7 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the maximum power that a counter can measure. A counter whose scope is larger than the GPU, or unknown,
+// power returns the maximum power that a counter can measure. If the scope of the counter is not the GPU, the counter
 // may include a CPU or a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
@@ -104,8 +104,8 @@ func (b *board) power() int64 {
 	return b.maxPower
 }
 
-// settle finds the plausible samples of each counter. If a value is implausible, the whole scrape is dropped, because
-// the charges must add up to the energy of the board.
+// settle finds the plausible samples of each counter. If one value is implausible, it drops the whole scrape, so that
+// the charges still add up to the energy of the board.
 func (b *board) settle() error {
 	bad, err := b.read()
 	if err != nil {
@@ -145,10 +145,10 @@ func (b *board) healthOnly() {
 	}
 }
 
-// maxRounds limits how often dropped samples cause other samples to be dropped.
+// Dropped samples can make other samples implausible, which are then dropped in the next round.
 const maxRounds = 10
 
-// read joins the series of each counter. It returns the times of impossible values.
+// read joins the series of each counter. bad contains the times of impossible values.
 func (b *board) read() (bad map[int64]bool, err error) {
 	bad = make(map[int64]bool)
 	b.seen = b.start + b.lookback
@@ -184,7 +184,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// The counters are sorted, so that the first error does not depend on the order of series.
+	// The order of the counters must not depend on the order of series, because settle returns the first error.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -207,8 +207,8 @@ func (b *board) scrapes() int {
 	return len(times)
 }
 
-// steady removes impossible created timestamps. A timestamp between two equal timestamps is impossible, because a
-// counter cannot return to an earlier start.
+// steady removes impossible created timestamps. If a timestamp is between two equal timestamps, it is impossible,
+// because a counter cannot return to an earlier start.
 func steady(opening Sample, samples []Sample) (kept []Sample) {
 	before := opening.Value
 	for i, s := range samples {
@@ -243,8 +243,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks that the GPU time of all pods and units does not exceed the elapsed time. It counts from the first sample
-// of each counter in the hour, because the time of an opening value may be unknown.
+// sum checks that the GPU times of all pods and units together do not exceed the elapsed time. It begins at the first
+// sample of each counter in the hour, because the time of an opening value may be unknown.
 func (b *board) sum() error {
 	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
@@ -259,8 +259,8 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the maximum, in milliseconds, by which the GPU times of all pods and units may exceed the elapsed time. It
-// is not 0, because the node's clock determines when counters start and end.
+// The GPU times of all pods and units together may exceed the elapsed time by up to overlap milliseconds. The reason is
+// that a node's clock determines when a counter starts and ends.
 const overlap = 10 * 60 * 1000
 
 func (a Account) name() string {

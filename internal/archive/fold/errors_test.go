@@ -14,8 +14,8 @@ import (
 
 var check = fatal.If
 
-// boardError is an error counter of a board. labels contains its labels in addition to the labels of the board, and
-// column is the key in [errorsOf].
+// boardError is an error counter of a board. labels contains the labels that a board's other series do not have. column
+// is the key in [errorsOf].
 type boardError struct {
 	column, metric string
 	labels         []string
@@ -48,7 +48,7 @@ var (
 
 func (e boardError) isTime() bool { return strings.HasSuffix(e.column, "_ms") }
 
-// errorsOf returns the error counts of the only GPU in an hour, by column. It omits unknown counts.
+// errorsOf returns the error counts of the hour's only GPU, by column. It omits unknown counts.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 				if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
-				// The counters of an AMD GPU restart with each boot, so its lifetime number of errors is unknown.
+				// The counters of an AMD GPU restart at each boot, so the lifetime number of errors is unknown.
 				lifetime := !tt.unknown && e.metric == ecc && strings.HasSuffix(e.column, "_uncorrectable")
 				if n := h.GPUs[0].LifetimeUncorrectable; (n != nil) != lifetime {
 					t.Errorf("errors over the life of the board are known: %t, want %t", n != nil, lifetime)
@@ -112,8 +112,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfReboot checks that a reboot does not add lifetime error counts again. The throttled time restarts at 0,
-// so all of it must be added, even if its value is higher than before the boot.
+// TestErrorsOfReboot checks that a reboot does not add lifetime error counts a second time. The throttled time restarts
+// at 0. Its whole value must be added, even if it is higher than before the boot.
 func TestErrorsOfReboot(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -141,9 +141,8 @@ func TestErrorsOfReboot(t *testing.T) {
 	}
 }
 
-// TestLevels checks the values that are taken from the last scrape: banks with few spare rows, the required action, and
-// the lifetime number of uncorrectable errors, which is the sum of both memories. The series change when the serial
-// number becomes known.
+// TestLevels checks the values from the last scrape: the banks with few spare rows, the required action, and the
+// lifetime number of uncorrectable errors in both memories. The series change when the serial number becomes known.
 func TestLevels(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -176,7 +175,7 @@ func TestLevels(t *testing.T) {
 }
 
 // TestErrorsOfRefusedBoard checks that error counts are kept if the energy of the board is impossible. If two replicas
-// report an error counter, its count must be unknown.
+// report the same error counter, its count must be unknown.
 func TestErrorsOfRefusedBoard(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {

@@ -1,9 +1,9 @@
 // Package fold computes the rows of one cluster and one hour from raw samples of the exporter's counters
-// (docs/history.md). It uses only the standard library, and no clock.
+// (docs/history.md). It uses only the standard library, and does not read a clock.
 //
 // Energy and times are differences of counters, as integers in millijoules and milliseconds. The last value of an hour
-// is the opening value of the next hour, so the energy of hours adds up exactly to the energy of days. The charges of a
-// GPU add up exactly to the energy of its board.
+// is the opening value of the next hour. Therefore the energy of hours adds up exactly to the energy of days. The
+// charges of a GPU add up exactly to the energy of its board.
 package fold
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Lookback is the maximum age of an opening value (see [Openings]) at the start of the hour.
+// At the start of the hour, an opening value (see [Openings]) may be up to Lookback old.
 const Lookback = 24 * time.Hour
 
 // Sample is a raw sample of a series. Time is in milliseconds since the Unix epoch.
@@ -31,11 +31,11 @@ type Series struct {
 	Samples []Sample
 }
 
-// Input contains the samples of an hour, for all GPUs of a cluster or for some of them.
+// Input contains the samples of an hour for all or some GPUs of a cluster.
 type Input struct {
 	Cluster string
 	Start   time.Time
-	// MaxPower is the maximum power of a GPU in watts; 0 means [DefaultMaxPower].
+	// MaxPower is the maximum power of a GPU in watts. 0 means [DefaultMaxPower].
 	MaxPower int64
 	// Openings contains the last samples at or before the start of the hour. They must not be older than Lookback.
 	Openings Openings
@@ -43,24 +43,24 @@ type Input struct {
 	Series []Series
 }
 
-// Unrecorded is the reason for the energy of pods or units without series. They began and ended while the exporter was
-// not scraped.
+// Unrecorded is the reason for energy of pods or units without series. The exporter was not scraped between their start
+// and their end.
 const Unrecorded = "unrecorded"
 
 // These errors mean that the energy of a board in an hour is unknown.
 var (
-	// ErrReplicas means that two series of the same counter overlap in time, because the store does not deduplicate
-	// replicas of Prometheus.
+	// ErrReplicas means that two series of the same counter overlap in time. The reason is that the store does not
+	// deduplicate replicas of Prometheus.
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
-	// ErrImplausible means that a board has several impossible values in a row. A single impossible value is only
+	// ErrImplausible means that a board has several impossible values in a row. If only one value is impossible, it is
 	// dropped.
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 
-// Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. If there is an
-// error, the hour contains places, health, pods and units, but no energy and no times.
+// Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. An hour with an
+// error contains places, health, pods and units, but no energy and no times.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}

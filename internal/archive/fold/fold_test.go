@@ -40,8 +40,8 @@ func (s history) board(minutes, joules, began float64, node string, more ...stri
 	s.Add(at(minutes), seconds(at(began)), boardBegan, labels...)
 }
 
-// owners adds samples of a pod's and a unit's counters, and the time at which these counters began. A key of counters
-// is a metric name without its prefix. For throttling, the cause follows after a space.
+// owners adds samples of a pod's and a unit's counters. began is the created timestamp of these counters. A key of
+// counters is a metric name without its prefix. In a key for throttling, a space and the cause follow.
 func (s history) owners(minutes, began float64, counters map[string]float64) {
 	for prefix, labels := range map[string][]string{
 		"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
@@ -59,7 +59,7 @@ func (s history) owners(minutes, began float64, counters map[string]float64) {
 	}
 }
 
-// TestBoards checks which part of a counter's increase belongs to an hour.
+// TestBoards checks the part of a counter's increase that belongs to an hour.
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string
@@ -120,7 +120,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestXIDs checks that the first error with a code counts, although the series of this code begins with this error.
+// TestXIDs checks that the first error with a code is counted, although the series of this code begins with this error.
 func TestXIDs(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -157,9 +157,9 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestRandomHistories checks that the charges for each GPU and hour add up to the energy of its board, and that the
-// hours add up to the increase of the scraped counters. The random fleets have reboots, outages, short pods, serial
-// numbers that become known late and, in some cases, wrong values.
+// TestRandomHistories checks that the charges for each GPU and hour add up to the energy of its board. It also checks
+// that the hours add up to the increase of the scraped counters. The random fleets have reboots, outages, short pods
+// and late serial numbers. Some fleets also have wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	units, dropped := 0, 0

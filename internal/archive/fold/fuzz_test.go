@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzFold checks that any values lead to a possible energy: charges are not negative and add up to the energy of the
-// board, which does not exceed the board's maximum power. Every nine bytes encode the counter and its value.
+// FuzzFold checks that any values lead to a possible energy. Charges must not be negative, and must add up to the
+// energy of the board. This energy must not exceed the board's maximum power. Every nine bytes encode a counter and its
+// value.
 func FuzzFold(f *testing.F) {
 	for _, values := range [][]float64{{1, 2, 3, 4, 5, 6}, {0, 1e308, 0}, {math.Inf(1), 9.3e18, 1}, {-1, 1e15, 40, 41}} {
 		var data []byte
@@ -40,7 +41,7 @@ func FuzzFold(f *testing.F) {
 		for ; len(data) >= length && scrape < 2*time.Hour; data = data[length:] {
 			m := metrics[int(data[0])%len(metrics)]
 			if data[0] >= 128 {
-				scrape += 20 * time.Second // otherwise the value belongs to the same scrape as the previous value
+				scrape += 20 * time.Second // otherwise the value belongs to the previous scrape
 			}
 			scrape += time.Millisecond
 			s.Add(start.Add(scrape), math.Float64frombits(binary.LittleEndian.Uint64(data[1:])), m.name, append([]string{"node", "a", "UUID", "GPU-1"}, m.labels...)...)

@@ -7,7 +7,8 @@ import (
 )
 
 // grow records that a counter grew by n between two points. The first growth of a new counter began at its created
-// timestamp. Any other growth began at the previous sample or at the start of the hour. All growth ended at a sample.
+// timestamp. Any other growth began at the previous sample, or at the start of the hour if this sample is older. Every
+// growth ends at a sample.
 func (t *track) grow(b *board, from, to *point, n int64) {
 	if n == 0 {
 		return
@@ -20,10 +21,10 @@ func (t *track) grow(b *board, from, to *point, n int64) {
 	t.ended = to.time
 }
 
-// opened returns the time when a new counter was 0. The created timestamp comes from the node's clock, so opened limits
-// this timestamp to the time between two scrapes of the board: the last scrape without the counter and the first scrape
-// with it. If there is no created timestamp, opened returns the time of the last scrape without the counter in this
-// hour, or the start of the hour.
+// opened returns the time when a new counter was 0. The created timestamp comes from the node's clock, which may be
+// wrong. Therefore opened limits it to the time between two scrapes of the board: the last scrape without the counter
+// and the first scrape with it. If there is no created timestamp, opened returns the time of the last scrape without
+// the counter in this hour. If there is no such scrape, it returns the start of the hour.
 func (b *board) opened(first *point) int64 {
 	before := b.start - b.lookback
 	for _, s := range b.series[boardEnergy] {
@@ -39,7 +40,7 @@ func (b *board) opened(first *point) int64 {
 	return min(max(int64(first.began*1000+0.5), before-slack), first.time)
 }
 
-// extend extends the interval of a pod or unit by the time in which a counter grew.
+// extend adds the time in which a counter grew to the interval of a pod or unit.
 func (r *rows) extend(t *track) {
 	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
 		return

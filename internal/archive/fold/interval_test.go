@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// joined extends a span by the interval of a charge, and checks that the interval is within the hour.
+// joined extends a span by the interval of a charge. It checks that the interval is within the hour.
 func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) foldtest.Span {
 	t.Helper()
 	end := hour.Add(time.Hour)
@@ -25,15 +25,15 @@ func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) fold
 	return s
 }
 
-// sample describes a scrape of a pod's counters: the minute of the scrape, the seconds for which the pod had held the
-// GPU, and the created timestamp in minutes on the node's clock.
+// sample describes a scrape of a pod's counters. minute is the minute of the scrape. held is the number of seconds for
+// which the pod had held the GPU. created is the created timestamp, in minutes on the node's clock.
 type sample struct{ minute, held, created float64 }
 
-// absent is the value of held if the scrape did not contain the pod.
+// absent as the value of held means that the scrape did not contain the pod.
 const absent = -1
 
-// TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. The board is also scraped while
-// the pod is absent.
+// TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. While the pod is absent, the
+// board is still scraped.
 func TestIntervals(t *testing.T) {
 	tests := []struct {
 		name         string

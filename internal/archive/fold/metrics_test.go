@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// TestMetricsAreRecorded checks that the archive reads all metrics of the exporter's record page, except metrics that
-// only rules and alerts use.
+// TestMetricsAreRecorded checks that the archive reads all metrics of the exporter's record page. It excludes the
+// metrics that only rules and alerts use.
 func TestMetricsAreRecorded(t *testing.T) {
 	var recorded []string
 	for _, m := range collector.Catalogue() {

@@ -10,7 +10,7 @@ import (
 type Board struct{ Node, UUID string }
 
 // Closings returns the last plausible sample of each counter. This sample is the opening value of the next hour. If
-// scrapes of the GPU were dropped, the time of the sample is the earliest time at which the counter had this value.
+// scrapes of the GPU were dropped, its time is the first time at which the counter had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)
@@ -35,8 +35,7 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether a step between two samples may be implausible. It also returns true for a restart of the
-// counter.
+// isDoubtful reports whether a step between two samples may be implausible. A restart of the counter is also doubtful.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)
@@ -53,7 +52,7 @@ func (in *Input) some(gpus map[gpuKey]bool) map[gpuKey]*board {
 	return boardsOf(&part)
 }
 
-// closings must be called after settle.
+// The caller must call settle before closings.
 func (b *board) closings() Openings {
 	o := make(Openings)
 	for _, t := range b.tracks {
@@ -72,8 +71,8 @@ func (b *board) closings() Openings {
 	return o
 }
 
-// Doubtful returns the GPUs with samples that are implausible after their opening values. Samples before the hour can
-// show which opening values are wrong; see [Input.Reopen].
+// Doubtful returns the GPUs whose samples are implausible after their opening values. These opening values may be
+// wrong; see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
 	seen, certain := in.wrongOpenings()
 	present, doubtful := make(map[gpuKey]bool), make(map[gpuKey]bool)
@@ -103,8 +102,8 @@ func (in *Input) Doubtful() (boards []Board) {
 	return boards
 }
 
-// beginsDoubtful reports whether the first increase of a counter is doubtful, and whether the counter has an opening
-// value. Without an opening value, the counter is assumed to begin at 0.
+// beginsDoubtful reports whether the first increase of a counter is doubtful. known is set if the counter has an
+// opening value. A counter without an opening value is assumed to begin at 0.
 func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	opening, known := in.Openings[c.account(s.Labels)]
 	if !known {
@@ -114,12 +113,14 @@ func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
-// certain contains the GPUs with an opening value that is certainly wrong.
+// wrongOpenings returns the GPUs with opening values (seen), and the GPUs with a certainly wrong opening value
+// (certain).
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
-		// A pod cannot have more energy than its board. The wrong value may be the last value of a pod that has ended.
+		// A pod cannot have more energy than its board. If it has, the wrong value may be the last value of an ended
+		// pod.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
 		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind.ofEnergy() && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true
@@ -128,7 +129,7 @@ func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	return seen, certain
 }
 
-// Reopen replaces the opening values of GPUs with values from samples before the hour.
+// Reopen replaces the opening values of GPUs. The new values come from samples before the hour.
 func (in *Input) Reopen(before []Series) {
 	for _, window := range []time.Duration{Lookback, time.Hour} { // a day may contain several wrong values
 		past := Input{Start: in.Start.Add(-window), MaxPower: in.MaxPower}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics contain the owners of pods, units and nodes. They come from the reconciler, kube-state-metrics and the
-// exporter.
+// These metrics contain the owners of pods, units and nodes. The reconciler, kube-state-metrics and the exporter export
+// them.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -19,19 +19,19 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	// UnitInfo describes units. If several series describe a unit, the series with the latest sample is used.
+	// UnitInfo describes units. If several series describe the same unit, description.compare selects one of them.
 	UnitInfo    = "gpuledger_unit_info"
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners returns the metrics that contain the owners of pods, units and nodes. None of them is required.
+// Owners returns the metrics that contain the owners of pods, units and nodes. All of them are optional.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
 
 type owners struct {
 	pods map[string]*table.Pod // pods by UID
-	// known contains the UIDs and names of pods, including pods that only kube-state-metrics reports.
+	// known contains the UIDs and names of pods. A pod is known even if only kube-state-metrics reports it.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
 	machines   map[string]string // machine by node
@@ -39,16 +39,16 @@ type owners struct {
 	units      map[unitKey]unit
 }
 
-// unitKey identifies a unit. It includes the node, because containers and services of different nodes may have the same
+// unitKey identifies a unit. It includes the node, because containers and services on different nodes may have the same
 // name.
 type unitKey struct{ node, manager, unit string }
 
-// unit contains the user of a unit, and the account that is charged, such as a Slurm account.
+// unit contains the user of a unit, and its account, such as a Slurm account.
 type unit struct{ account, user string }
 
-// newOwners reads the owners from series. Replicas of the reconciler report the same pods. If a pod has several series,
-// newOwners uses the series with the most known labels. This is the latest series, because the reconciler never removes
-// owners.
+// newOwners reads the owners from series. If a pod has several series, newOwners uses the series with the most known
+// labels. This is the latest series, because the reconciler never removes a known owner. Replicas of the reconciler
+// report the same pods.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)
@@ -118,8 +118,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare sorts descriptions in the same order as the rule gpuledger:unit_owner:present1h. The last description with an
-// account is used. If none has an account, the last description with a user is used.
+// compare sorts descriptions like the rule gpuledger:unit_owner:present1h. The last description with an account is
+// used. If none has an account, the last description with a user is used.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(
@@ -142,7 +142,7 @@ func (o *owners) know(namespace, pod, uid string) {
 	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
-// unknown returns the charged pods without a series. A series can contain the UID or the name of a pod.
+// unknown returns the charged pods without a series. A series may name a pod by its UID or by its name.
 func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	all := make(map[table.PodID]bool)
 	for i := range charges {
@@ -156,15 +156,15 @@ func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	})
 }
 
-// Unknown returns the charged pods for which series of the metrics in [Owners] are missing. Series of kube_pod_info may
-// exist for these pods.
+// Unknown returns the charged pods without a series of the metrics in [Owners]. kube-state-metrics may have series of
+// these pods.
 func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
 
-// Name adds the owners of pods, units and nodes to an hour. series contains all series of the metrics in [Owners] that
-// have a sample in the hour, and series of kube_pod_info for the pods in [Unknown]. teamLabel is the label of pods or
-// namespaces that contains the name of the team, such as "team".
+// Name adds the owners of pods, units and nodes to an hour. series must contain all series of the metrics in [Owners]
+// that have a sample in the hour. It must also contain the series of kube_pod_info for the pods in [Unknown]. teamLabel
+// is the label of pods or namespaces with the name of the team, such as "team".
 func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
@@ -207,10 +207,11 @@ func kubernetesLabels(all map[string]string) map[string]string {
 	return found
 }
 
-// LabelPrefix is the prefix of Prometheus labels that contain Kubernetes labels.
+// LabelPrefix is the prefix of a Prometheus label that contains a Kubernetes label.
 const LabelPrefix = "label_"
 
-// LabelName converts a Kubernetes label to a Prometheus label in the same way as kube-state-metrics and the reconciler.
+// LabelName converts the name of a Kubernetes label to the name of a Prometheus label. kube-state-metrics and the
+// reconciler use the same rule.
 func LabelName(label string) string {
 	return LabelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {

@@ -17,7 +17,7 @@ func last(value float64, metric string, pairs ...string) fold.Series {
 }
 
 // TestOwners checks the names of workloads, teams, users and machines. Two replicas of the reconciler report the same
-// series, and the owner chain of one pod became known in two steps.
+// series. The owner chain of one pod became known in two steps.
 func TestOwners(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	s.board(59, 100, -600, "a")
@@ -77,8 +77,9 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks which of several descriptions of a unit is used: the last description with an account or, if
-// there is none, the last description with a user. The account and the user must always come from the same description.
+// TestDescriptions checks which of several descriptions of a unit is used. It must be the last description with an
+// account. If none has an account, it must be the last description with a user. The account and the user must come from
+// the same description.
 func TestDescriptions(t *testing.T) {
 	at := func(minute int64, pairs ...string) fold.Series {
 		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)
@@ -112,7 +113,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDifference checks that charges and differences add up, including pods that only one of the two lists contains.
+// TestDifference checks that charges and differences add up. It includes pods that only one of the two lists contains.
 func TestDifference(t *testing.T) {
 	charge := func(pod string, energy int64) table.Charge {
 		return table.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}

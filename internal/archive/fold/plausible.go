@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards with one GPU have power limits of up to 1,400 W.
+// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards with one GPU have a power limit of 1,400 W or
+// less.
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the maximum age, in milliseconds, of a value at the time of its scrape.
+	// When a value is scraped, it may be up to slack milliseconds old.
 	slack = 2 * 60 * 1000
-	// skew is the error, in milliseconds, that a node's clock may have. Created timestamps come from this clock.
+	// A node's clock may be wrong by up to skew milliseconds. Created timestamps come from this clock.
 	skew = 60 * 60 * 1000
 	// maxExact is the largest number up to which a float64 represents every integer exactly.
 	maxExact = 1 << 53
@@ -23,15 +24,15 @@ type kind int
 
 const (
 	energy  kind = iota // energy, limited by the power of the board
-	gpuTime             // time on one GPU, limited by the clock
-	held                // time that is summed over containers and instances, so it is not limited
-	bound               // upper bound of the uncounted energy; after a gap, this bound may rise faster than the power of the board allows
-	health              // counts of errors, which have no upper limit and may fall at any time
+	gpuTime             // time on one GPU, limited by the elapsed time
+	held                // sum of times of containers and instances, not limited
+	bound               // upper bound of the uncounted energy; not limited, because it may rise fast after a gap
+	health              // counts of errors; not limited, and may fall at any time
 	// Earlier exporters do not have these counters, and do not keep them in the state file. After a downgrade and an
 	// upgrade, the counters therefore begin at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
-	hardware // counts that the GPU itself keeps, or that may be older than the first sample, so that their first value is not an increase
+	hardware // counts that may be older than the first sample, so the first value is not an increase
 )
 
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
@@ -39,7 +40,7 @@ func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 // falls reports whether a counter may restart at 0 with the same created timestamp.
 func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
-// rate returns the highest increase per millisecond, or 0 if it is not limited.
+// rate returns the highest increase per millisecond. It returns 0 if the increase is not limited.
 func (k kind) rate(power int64) int64 {
 	switch {
 	case k.ofEnergy():
@@ -50,8 +51,8 @@ func (k kind) rate(power int64) int64 {
 	return 0
 }
 
-// exact returns a value as an integer in the smallest unit. It returns false for a value that no counter can have: a
-// negative value, NaN, or a value that is too large to be exact.
+// exact returns a value as an integer in the smallest unit. It returns false if a counter cannot have this value: it is
+// negative, NaN, or too large to be exact.
 func (c *counter) exact(value float64) (int64, bool) {
 	if !isExact(value * c.unit) {
 		return 0, false
@@ -67,13 +68,12 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them. within is the
-	// increase between samples, without the increase before the first sample. If based is set, first is from before the
-	// hour.
+	// first and last are the first and the last plausible point. If based is set, first is from before the hour. sum is
+	// the increase from first to last. within is sum without the increase before the first sample of the hour.
 	first, last point
 	sum, within int64
 	based       bool
-	// The counter grew between began and ended, which are 0 if it did not grow.
+	// The counter grew between began and ended. Both are 0 if the counter did not grow.
 	began, ended int64
 }
 
@@ -82,10 +82,10 @@ type point struct {
 	time, value int64
 	began       float64
 	known       bool // whether began is known
-	// moved is the first time at which the counter had this value. It is earlier than the sample if the driver did not
-	// respond between these two times.
+	// moved is the first time at which the counter had this value. If the driver did not respond for some time, moved
+	// is before the time of the sample.
 	moved int64
-	// isNew is set if the point is the assumed start of a new counter at 0. There is no sample for this point.
+	// isNew is set if the point is not a sample, but the assumed start of a new counter at 0.
 	isNew bool
 }
 
@@ -119,8 +119,8 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// opening returns the point before the first sample: the opening value, or the start of a new counter. It returns false
-// if the increase before the first sample is unknown.
+// opening returns the point before the first sample. This is the opening value, or the start of a new counter. If the
+// increase before the first sample is unknown, opening returns false.
 func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
@@ -146,7 +146,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up the increases between all samples. It returns false if a step between two samples is implausible.
+// direct adds up the increases between all samples. If a step between two samples is implausible, it returns false.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples
@@ -186,16 +186,16 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later point. It returns false if the later point is implausible. The
-// counter restarted at 0 if its created timestamp changed. If the created timestamp is unknown, or if counters of this
-// kind may fall, the counter also restarted if its value fell.
+// step returns the increase from one point to a later point. It returns false if the later point is implausible. If the
+// created timestamp changed, the counter restarted at 0. If the value fell, the counter restarted only if its created
+// timestamp is unknown or if counters of its kind may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
 	switch {
 	case restarted(a, b) && b.value <= most:
 		return b.value, true
-	case rise >= 0: // a changed created timestamp may be wrong
+	case rise >= 0: // the changed created timestamp may be wrong
 		return rise, rise <= most
 	case same && !t.kind.falls():
 		return 0, false

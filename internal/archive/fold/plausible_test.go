@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// meter is a simulated board with a given power in each second. Its true energy is the integral of the power.
+// meter is a simulated board whose power is given for each second. Its true energy is the integral of the power.
 type meter struct {
 	history
 	power   func(second int) float64 // watts
@@ -21,7 +21,7 @@ type meter struct {
 	created bool
 	phase   float64 // the board is scraped this many seconds after each full minute
 	began   int     // second at which the counter was 0
-	// change modifies the value that is scraped in a minute. If it returns false, there is no scrape in this minute.
+	// change returns the scraped value of a minute. If it returns false, there is no scrape in this minute.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of the minutes from first to last. In the minutes of reboots, the node reboots, which
-// restarts the counter. All energy of a restarted counter is charged to a pod.
+// scrape adds the samples of the minutes from first to last. In the minutes in reboots, the node reboots, so that the
+// counter restarts. All energy of a restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {
@@ -89,7 +89,8 @@ func (m *meter) between(first, last int) float64 {
 }
 
 // TestImpossible compares the energy in the second of three hours with the integral of the board's power. A single
-// wrong sample must be dropped at any position. If the last sample is wrong, its energy must be in the third hour.
+// wrong sample must be dropped, wherever it is. If the last sample of the hour is wrong, the third hour must contain
+// the energy since the previous sample.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
 		"zero": func(float64) float64 { return 0 }, "Inf": func(float64) float64 { return math.Inf(1) }, "-Inf": func(float64) float64 { return math.Inf(-1) },
@@ -144,8 +145,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks a counter that jumps to another value and continues from there. The change must be refused if it is
-// impossible, and accepted if it is possible.
+// TestStays checks a counter that jumps to another value and continues from there. An impossible jump must be refused.
+// A possible jump must be accepted.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {
@@ -231,8 +232,8 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestGPUTime checks that the GPU time of four pods that share a GPU is compared with the elapsed time. The GPU was not
-// scraped for half an hour around the start of the hour.
+// TestGPUTime checks that the sum of the GPU times of four pods on a GPU is compared with the elapsed time. The GPU was
+// not scraped for half an hour around the start of the hour.
 func TestGPUTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		share   float64 // increase in seconds per second

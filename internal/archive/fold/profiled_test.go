@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestProfiled checks the time in which a pod and a unit were profiled, and the activity in this time. The counters are
-// absent until the pod or unit has been alone on the GPU, and restart with its other counters. In an hour without
-// profiled time, the activity must be unknown. In profiled time without activity, the activity must be 0.
+// TestProfiled checks the time in which a pod and a unit were profiled, and the activity in this time. The counters
+// begin when the pod or unit is first alone on the GPU. They restart with its other counters. Without profiled time,
+// the activity must be unknown. In profiled time without activity, the activity must be 0.
 func TestProfiled(t *testing.T) {
 	ms := func(n int64) *int64 { return &n }
 	none := [3]*int64{}
 	const end = 120.0
 	tests := []struct {
 		name string
-		// profiled returns the profiled seconds at a minute, or a negative number while the counter is absent.
+		// profiled returns the profiled seconds at a minute. A negative number means that the counter is absent.
 		profiled func(minute float64) float64
 		tensor   float64 // activity per profiled second
 		restart  float64 // minute
@@ -29,7 +29,7 @@ func TestProfiled(t *testing.T) {
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
 		// An exporter without profiling drops these counters, but keeps all other counters. The counter grows from 60 s
-		// to 80 s and, after the restart, from 0 s to 20 s.
+		// to 80 s. After the restart, it grows from 0 s to 20 s.
 		{"an exporter without profiling in between", func(m float64) float64 {
 			switch {
 			case m <= 80:
@@ -39,7 +39,7 @@ func TestProfiled(t *testing.T) {
 			}
 			return m - 100
 		}, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
-		// The counter grows from 60 s to 100 s and, after the restart, from 0 s to 15 s.
+		// The counter grows from 60 s to 100 s. After the restart, it grows from 0 s to 15 s.
 		{"restart", func(m float64) float64 { return m }, 0.5, 105, [3]*int64{ms(55_000), ms(27_500), ms(13_750)}},
 	}
 	for _, tt := range tests {

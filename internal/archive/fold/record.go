@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics are not counters, except boardEnergy and eccErrors.
+// Except boardEnergy and eccErrors, these metrics are not counters.
 const (
 	placement    = "gpuledger_placement_info"
 	source       = "gpuledger_board_energy_source_info"
@@ -19,14 +19,14 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter is a counter of the exporter. The labels in by distinguish the series of a GPU, and add adds an increase to a
-// field of the rows.
+// counter is a counter of the exporter. Labels in by distinguish the series of the same GPU. The function add adds an
+// increase to a field of the rows.
 type counter struct {
 	name string
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	// created is the metric with the created timestamp of the counter. It is empty if there is none.
+	// created is the metric with the created timestamp of the counter. It is empty if there is no such metric.
 	created string
 	add     func(r *rows, a Account, increase int64)
 }
@@ -56,7 +56,7 @@ var boards = []counter{
 	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
-// amounts lists the counters of pods and units, without the prefix of their names, such as gpuledger_allocation_.
+// amounts lists the counters of pods and units. The names lack their prefix, such as gpuledger_allocation_.
 var amounts = []struct {
 	name string
 	kind kind
@@ -87,8 +87,8 @@ var throttled = []struct {
 	}},
 }
 
-// profiled lists counters of pods and units that are absent while the GPU is not profiled. A charge without profiled
-// time has nil in these fields.
+// profiled lists the counters of pods and units that are absent while the GPU is not profiled. If a charge has no
+// profiled time, these fields are nil.
 var profiled = []struct {
 	name string
 	of   func(*table.Charge) **int64
@@ -98,7 +98,7 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of pods or of units. The labels in by identify a pod or unit on a GPU.
+// owned returns the counters of pods or of units. The labels in by identify a pod or a unit on a GPU.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})

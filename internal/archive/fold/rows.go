@@ -89,7 +89,7 @@ func increase(to **int64, n int64) {
 	**to += n
 }
 
-// levels adds the values of the last scrape, which are not increases. All series belong to the same GPU.
+// levels adds values that are not increases, from the last scrape. All series belong to the same GPU.
 func (r *rows) levels(series map[string][]Series) {
 	for _, s := range latest(series[lowBanks]) {
 		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) {
@@ -137,7 +137,7 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the energy without an owner, and sorts the rows. If any board is refused, it removes the energy and times
+// close adds the energy without an owner, and sorts the rows. If one board is refused, it removes the energy and times
 // of all boards.
 func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)

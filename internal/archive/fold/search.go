@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// maxPoints limits the search for plausible samples, which compares each sample with all others.
+// maxPoints limits the number of samples in a search, because the search compares each sample with all other samples.
 const maxPoints = 5000
 
 type candidate struct {
 	point
-	// length is the length of the longest plausible sequence that ends here. before is the previous point in this
-	// sequence.
+	// length is the length of the longest plausible sequence that ends with this point. before is the previous point in
+	// this sequence.
 	before *candidate
 	length int
 }
 
-// search adds up the longest plausible sequence, and adds the times of all other samples to bad.
+// search adds up the increases in the longest plausible sequence. It adds the times of all other samples to bad.
 func (t *track) search(b *board, bad map[int64]bool) error {
 	if len(t.samples) > maxPoints {
 		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
@@ -53,15 +53,15 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence in which each step is plausible. If based is set, the first point is from before
-// the hour, and the sequence must begin there.
+// longest returns the longest sequence in which each step is plausible. If based is set, the sequence must begin with
+// the first point, which is from before the hour.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {
 		if j == 0 || !based {
 			c.length = 1
 		}
-		for i := j - 1; i >= 0; i-- { // if several points end a longest sequence, the latest is used
+		for i := j - 1; i >= 0; i-- { // of several sequences with the same length, the latest is used
 			before := all[i]
 			if before.length < c.length || before.length == 0 {
 				continue
@@ -84,9 +84,9 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 	return kept
 }
 
-// explain checks that all points that are not kept are wrong. A point is wrong if it is a single point at the
-// beginning, at the end or before a restart, or if it is impossible between the kept points around it. If another point
-// was not kept, the counter jumped to a value and stayed there, and explain returns an error.
+// explain checks that all points outside kept are wrong. A point is wrong if it is impossible between the kept points
+// around it. A single point is also wrong at the beginning, at the end or before a restart. In all other cases, the
+// counter jumped to a value and stayed there, and explain returns an error.
 func (t *track) explain(all, kept []*candidate) error {
 	var before *candidate
 	var run []*candidate
@@ -103,8 +103,8 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun checks the points between two kept points. At the beginning or the end of the samples, the kept point is
-// nil.
+// explainRun checks the points between two kept points. before is nil at the beginning, and after is nil at the end of
+// the samples.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
@@ -128,7 +128,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that contradict each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a step is possible if the rate is not limited.
+// continues reports whether a step is possible at any rate.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

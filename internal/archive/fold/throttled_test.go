@@ -13,7 +13,7 @@ import (
 )
 
 // TestThrottled checks the energy and time of a pod and a unit while the GPU was throttled. The series begin when the
-// GPU is first throttled, and restart with the other counters. A cause without a column must be ignored.
+// GPU is first throttled, and restart with the other counters. Causes without a column must be ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -49,8 +49,8 @@ func TestThrottled(t *testing.T) {
 }
 
 // TestThrottledForgotten checks the counters after a downgrade and an upgrade. The earlier version does not keep the
-// throttled counters in the state file, so these begin at 0 with the same created timestamp. For other counters, a
-// decrease must still be implausible.
+// throttled counters in the state file. After the upgrade, they begin at 0 with the same created timestamp. If another
+// counter falls, this must still be implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
 		energy float64 // energy at the end of the hour
@@ -68,7 +68,7 @@ func TestThrottledForgotten(t *testing.T) {
 				switch {
 				case minute >= 110:
 					energy, throttled = tt.energy-120+minute, minute/10-10
-				case minute >= 90: // the earlier version was scraped then
+				case minute >= 90: // samples of the earlier version
 					throttled = 0
 				}
 				counters := map[string]float64{"energy_joules_total": energy}

@@ -30,8 +30,8 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether the column did not exist in the first version. In rows from before that, the column is empty,
-// unknown or 0.
+// Added reports whether the column was added after the first version of its table. In rows from earlier versions, the
+// column is empty, unknown or 0.
 func (c Column) Added() bool { return c.added }
 
 // Zero returns the value of an added column in a row from before the column was added.

@@ -2,8 +2,7 @@ package foldtest
 
 import "slices"
 
-// absence is a period, in minutes, in which a board or node is missing. hours is the number of full hours in this
-// period.
+// absence is a period, in minutes, in which a board or node is missing. hours is the number of full hours in it.
 type absence struct{ from, until, hours int }
 
 func (p *Places) short(block int) absence {
@@ -25,8 +24,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished returns the event for a board that disappears. The event is "silent" if its node has no other boards, and
-// "lost" otherwise.
+// vanished returns the event for a board that disappears. It is "silent" if the node has no other boards, and "lost"
+// otherwise.
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -34,7 +33,7 @@ func (n *drawnNode) vanished() string {
 	return "lost"
 }
 
-// free returns a random empty slot on a node without an event in this block, or nil.
+// free returns a random empty slot on a node without an event in this block. It returns nil if there is no such slot.
 func (p *Places) free(not *drawnNode) *drawnSlot {
 	var all []*drawnSlot
 	for _, c := range p.clusters {
@@ -54,7 +53,7 @@ func (p *Places) free(not *drawnNode) *drawnSlot {
 	return s
 }
 
-// block makes a random event for each node in the next hours. It omits the first node of each cluster.
+// block makes a random event for each node in the next hours. It skips the first node of each cluster.
 func (p *Places) block(hour int, gaps bool) {
 	p.gone, p.going = append(p.gone, p.going...), nil
 	for _, c := range p.clusters {
@@ -81,8 +80,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled removes an hour from the history while a board is missing. There is an event only if the board is also
-// missing in a second hour.
+// unfiled removes an hour from the history while a board is missing. The board has an event only if it is also missing
+// in a second hour.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -150,7 +149,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	}
 }
 
-// silence stops the scrapes of a node for some hours. removed is a board that is removed in the meantime, or nil.
+// silence stops the scrapes of a node for some hours. removed is a board that is removed during these hours, or nil.
 func (p *Places) silence(n *drawnNode, a absence, removed *drawnBoard) {
 	boards := n.present()
 	n.silent = append(n.silent, [2]int{a.from, a.until})
@@ -183,7 +182,7 @@ func (p *Places) swap(b *drawnBoard, a absence) {
 	}
 }
 
-// move moves a board to an empty slot. The board counts as missing if it is in no slot for a full hour.
+// move moves a board to an empty slot. If the board is in no slot for a full hour, it counts as missing.
 func (p *Places) move(b *drawnBoard, a absence) {
 	s := p.free(b.last.drawnNode)
 	if s == nil {

@@ -22,8 +22,7 @@ func (a *Amounts) Add(b Amounts, factor int64) {
 	a.Busy += factor * b.Busy
 }
 
-// Span is the time from the start of a pod's or unit's counters to the last scrape in which one of these counters had
-// increased.
+// Span begins with the counters of a pod or unit. It ends with the last scrape after an increase of these counters.
 type Span struct{ Began, Ended time.Time }
 
 // Use is the use of a GPU by a pod or a unit.
@@ -32,7 +31,7 @@ type Use struct {
 	Span
 }
 
-// counters contains the current values of counters and their values at the last scrape.
+// now contains the current values of the counters. last contains their values at the last scrape.
 type counters struct{ now, last Amounts }
 
 // scrape adds the increase since the last scrape to truth.
@@ -54,8 +53,8 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate increases all counters of a node except the energy counter, for a minute in which pods used energy. The
-// uncounted energy may exceed the energy that the board can draw in a minute, as it does after a gap.
+// estimate increases all counters of a node except the energy counter, for one minute. gained is the energy of each pod
+// in this minute. The uncounted energy may exceed the energy that the board can draw in a minute, as after a gap.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {
 		n.now.Uncounted += r.Int64N(1e12)

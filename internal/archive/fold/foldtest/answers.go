@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// These strings are the beginning and the end of a response that contains series.
+// A response with series begins with Begin, and ends with End.
 const (
 	Begin = `{"status":"success","data":{"result":[`
 	End   = `]}}`
 )
 
-// Answers is a store that responds with any given text, which may be invalid.
+// Answers is a store that responds with given texts, which may be invalid.
 type Answers struct {
-	// Choose returns the index of the response to a request. If Choose is nil, queries get the first response, and
-	// requests for lists of series get the second response.
+	// Choose returns the index of the response. If Choose is nil, the response to a query has the index 0, and the
+	// response to a request for a list of series has the index 1.
 	Choose func(r *http.Request) int
 
 	mu    sync.Mutex

@@ -17,18 +17,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves samples in the same way as Prometheus. It supports only the queries that the packages store and books
-// send.
+// API serves samples like Prometheus. It supports only the queries of the packages store and books.
 type API struct {
 	Store record
-	// Hidden reports whether a sample is omitted. If it is nil, all samples are served.
+	// Hidden reports whether a sample is omitted. If Hidden is nil, all samples are served.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
 // record is a [Store] or a [Steady] fleet.
 type record interface {
-	// each calls f for all series that a query selects, with their samples in (after, until]. If the query uses only
-	// the last sample of a series, the record may omit the other samples.
+	// each calls f for all series that a query selects. Samples are in (after, until]. If the query uses only the last
+	// sample of a series, the record may omit the other samples.
 	each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample))
 }
 
@@ -38,7 +37,7 @@ type result struct {
 	Values samples           `json:"values,omitempty"`
 }
 
-// sample is encoded as [seconds,"value"].
+// The JSON of a sample is [seconds,"value"].
 type (
 	sample  fold.Sample
 	samples []fold.Sample
@@ -52,7 +51,7 @@ func (s sample) appendTo(text []byte) []byte {
 // MarshalJSON implements [json.Marshaler].
 func (s sample) MarshalJSON() ([]byte, error) { return s.appendTo(nil), nil }
 
-// MarshalJSON implements [json.Marshaler]. The samples are encoded together, because a response can contain a million
+// MarshalJSON implements [json.Marshaler]. It encodes all samples in one call, because a response may contain a million
 // samples.
 func (s samples) MarshalJSON() ([]byte, error) {
 	text := []byte{'['}
@@ -85,7 +84,7 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": evaluate(time.UnixMilli(int64(seconds * 1000)))}})
 }
 
-// parsed returns a function that evaluates a query at a time, or nil if the query is not supported.
+// parsed returns a function that evaluates a query at a time. The function is nil if the query is not supported.
 func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind string) {
 	if sum := parseSum(text); sum != nil {
 		return func(at time.Time) []result { return a.sums(sum, at) }, "vector"
@@ -107,7 +106,7 @@ func moment(text string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// labelsOf serves the labels of the series that have samples in a period.
+// labelsOf serves the labels of the series with samples in a period.
 func (a API) labelsOf(w http.ResponseWriter, r *http.Request) {
 	from, until := moment(r.FormValue("start")), moment(r.FormValue("end"))
 	found := []map[string]string{}
@@ -175,13 +174,13 @@ func (a API) results(q *query, at time.Time) []result {
 
 func value(at time.Time, v float64) *sample { return &sample{at.UnixMilli(), v} }
 
-// query is a selector with a window, such as m[1h]. It may be nested in last_over_time or count_over_time, and in group
-// or count.
+// query is a selector with a window, such as m[1h]. It may be in last_over_time or count_over_time, which may be in
+// group or count.
 type query struct {
 	times    bool // the values are the times of samples
 	count    bool
 	group    bool
-	by       string // name of the label; empty if the query does not group
+	by       string // name of the label to group by; empty if the query does not group
 	last     bool
 	samples  bool   // the values are the numbers of samples
 	metric   string // empty if any metric matches
@@ -197,7 +196,7 @@ type matcher struct {
 
 func (m *matcher) matches(value string) bool { return m.values.matches(value) != m.not }
 
-// expression is a regular expression for a whole string. It caches its results, because queries are repeated.
+// expression is a regular expression for a whole string. It caches its results, because tests repeat queries.
 type expression struct {
 	*regexp.Regexp
 	answers sync.Map
@@ -227,7 +226,8 @@ func compiled(values string) *expression {
 	return known.(*expression)
 }
 
-// afterTimes returns the last operand of a query for the times of the last samples.
+// afterTimes returns the last operand of a query for the times of the last samples. If the query has another form, it
+// returns the whole text and false.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
 	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
@@ -272,7 +272,7 @@ func (q *query) selects(labels fold.Labels) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }
 
-// may reports whether a query can select series that have the given value of a label.
+// may reports whether a query can select series with the given value of a label.
 func (q *query) may(label, value string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && !m.matches(value) })
 }

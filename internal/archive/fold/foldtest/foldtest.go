@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Store contains series in memory, with their samples sorted by time.
+// Store contains series in memory. Their samples are sorted by time.
 type Store struct {
 	all   map[string]*fold.Series
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (s *Store) series(metric string) []*fold.Series {
 	return s.index[metric]
 }
 
-// Labels returns labels, sorted by name, from pairs of names and values.
+// Labels converts pairs of names and values to labels, sorted by name.
 func Labels(metric string, pairs ...string) fold.Labels {
 	labels := append(make(fold.Labels, 0, 1+len(pairs)/2), fold.Label{Name: "__name__", Value: metric})
 	for i := 0; i < len(pairs); i += 2 {
@@ -126,7 +126,7 @@ func (s *Store) Exposition(after, until time.Time) string {
 	return string(s.text(after, until, func(x fold.Sample) string { return strconv.FormatInt(x.Time, 10) }, ""))
 }
 
-// text writes a line for each sample. stamp returns the time of a sample as text.
+// text writes a line for each sample. stamp formats the time of a sample.
 func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end string) []byte {
 	var text bytes.Buffer
 	s.each(&query{}, after, until, func(l fold.Labels, samples []fold.Sample) {
@@ -139,7 +139,7 @@ func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end
 	return text.Bytes()
 }
 
-// Only returns a store that contains only the series for which the function of returns true.
+// Only returns a store with only the series for which the function of returns true.
 func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	some := NewStore()
 	for key, one := range s.all {
@@ -166,11 +166,11 @@ func series(of fold.Labels) string {
 	return of.Metric() + "{" + strings.Join(labels, ",") + "}"
 }
 
-// Fleet is a simulated cluster. Each node has one GPU, and runs pods and units, often only for minutes. Nodes sometimes
-// reboot or are not scraped for a while, and their serial numbers become known late.
+// Fleet is a simulated cluster. Each node has one GPU, and runs pods and units, often only for minutes. Sometimes a
+// node reboots, or is not scraped for a while. Its serial number becomes known late.
 type Fleet struct {
 	Nodes []*Node
-	// If Wrong is n, about one scrape in n has a wrong value. If it is 0, all values are right. Wrong values do not
+	// If Wrong is n, about one scrape in n has a wrong value. If Wrong is 0, all values are right. Wrong values do not
 	// change Board and Pods in [Node].
 	Wrong int
 	start time.Time
@@ -183,9 +183,9 @@ type Fleet struct {
 // Node is a simulated node with its exporter, a GPU, and pods and units. Its counters are in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board contains the sums of the increases of the board's counters between scrapes. Pods contains the same sums for
-	// pods and units, with the times of their first and last use. Its keys are the UIDs of pods and the names of units.
-	// The time of the last use is the time of a scrape.
+	// Board contains the sums of the increases of the board's counters between scrapes. Pods contains these sums for
+	// pods and units, and the times of their first and last use. Its keys are the UIDs of pods and the names of units.
+	// The last use ends at a scrape.
 	Board Amounts
 	Pods  map[string]Use
 
@@ -197,20 +197,20 @@ type Node struct {
 	born   int  // number of pods so far
 	wrong  bool // whether the last scrape had a wrong value
 	down   int  // minutes until the node is up
-	unseen int  // number of scrapes that are missed
+	unseen int  // number of scrapes that will fail
 }
 
 type pod struct {
 	counters
 	began time.Time
-	ended int // minutes since the pod ended; 0 while it runs
+	ended int // minutes since the pod ended; 0 while the pod runs
 }
 
 // retention is the number of minutes for which the exporter keeps the counters of an ended pod.
 const retention = 5
 
-// NewFleet returns a fleet that begins at a time. Its samples in the store have the given labels. Fleets with different
-// seeds have different GPUs.
+// NewFleet returns a fleet that begins at start. The labels are added to all its series in the store. Fleets with
+// different seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
 	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), other: rand.New(rand.NewPCG(seed, 2)), more: labels}
 	for i := range nodes {
@@ -222,7 +222,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	return f
 }
 
-// Run advances the fleet by minutes. Nodes are scraped at different seconds of the minute.
+// Run advances the fleet by minutes. Each node is scraped at its own second of the minute.
 func (f *Fleet) Run(minutes int) {
 	for minute := range minutes {
 		for i, n := range f.Nodes {
@@ -237,7 +237,7 @@ func (f *Fleet) Run(minutes int) {
 	f.start = f.start.Add(time.Duration(minutes) * time.Minute)
 }
 
-// advance advances a node by a minute. It returns false while the node is down.
+// advance advances a node by a minute. It returns false if the node is down.
 func (f *Fleet) advance(n *Node, at time.Time) bool {
 	switch {
 	case n.down > 0:
@@ -326,8 +326,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. If the value is small, it does not return a smaller value,
-// because that could be the start of a new counter.
+// wrong returns a value that the counter cannot have. For a small value, it does not return a smaller value, because
+// the smaller value could be the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6
 	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}
@@ -337,7 +337,7 @@ func (f *Fleet) wrong(value float64) float64 {
 	return all[f.rand.IntN(len(all))]
 }
 
-// isUnit reports whether a name belongs to a Slurm job. Every third name belongs to a job.
+// Every third name is the name of a Slurm job.
 func isUnit(name string) bool {
 	_, number, _ := strings.Cut(name, "-")
 	n, _ := strconv.Atoi(number)

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Places is a random history of boards in slots. The expected events and stays are recorded while the history is made,
-// and are not derived from the hours.
+// Places is a random history of boards in slots. DrawPlaces records the expected events and stays during the history.
+// It does not compute them from the hours.
 type Places struct {
 	Start time.Time
 	// Hours contains the hours of the archive, sorted by time and cluster.
@@ -23,7 +23,7 @@ type Places struct {
 	*rand.Rand
 	clusters []*drawnCluster
 	boards   []*drawnBoard
-	gone     []*drawnBoard // boards that were removed in an earlier block and are in no slot
+	gone     []*drawnBoard // boards that were removed in an earlier block, and are still in no slot
 	going    []*drawnBoard // boards that were removed in this block
 }
 
@@ -34,7 +34,8 @@ const (
 	blockHours  = 10
 )
 
-// PlaceEvent is an expected event. If several boards of a node disappear together, their event has no serial number.
+// PlaceEvent is an expected event. If several boards of a node disappear together, they have one event without a serial
+// number.
 type PlaceEvent struct {
 	At                                                        time.Time
 	Event, Serial, Cluster, Node, FromCluster, FromNode, Took string
@@ -52,14 +53,14 @@ type drawnCluster struct {
 	name      string
 	installed int // first hour of the cluster
 	nodes     []*drawnNode
-	unfiled   map[int]bool // hours that the archive does not contain
+	unfiled   map[int]bool // hours that are missing in the archive
 }
 
 type drawnNode struct {
 	*drawnCluster
 	name   string
 	slots  []*drawnSlot
-	silent [][2]int // periods without scrapes, from the first minute up to the end
+	silent [][2]int // periods without scrapes: first minute, and minute after the end
 	busy   bool
 }
 
@@ -67,12 +68,12 @@ type drawnSlot struct {
 	*drawnNode
 	number   int
 	board    *drawnBoard // nil if the slot is empty
-	occupant *drawnBoard // the current or previous board; nil if there was none
+	occupant *drawnBoard // the last board in the slot; nil if there was none
 }
 
 type drawnBoard struct {
 	serial, uuid string
-	last         *drawnSlot // the current or the last slot of the board
+	last         *drawnSlot // the last slot of the board
 	spans        []drawnSpan
 	stay         int // index of the board's last stay in Places.Stays
 }
@@ -82,8 +83,8 @@ type drawnSpan struct {
 	first, end int // in minutes; the end is -1 while the board is in the slot
 }
 
-// DrawPlaces returns a random history. Two clusters exist from the beginning, and a third cluster is installed later.
-// If gaps is set, the archive lacks some hours.
+// DrawPlaces returns a random history. Two clusters exist from the beginning. A third cluster is installed later. If
+// gaps is set, the archive lacks some hours.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
@@ -136,7 +137,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// The event is about all given boards of a node.
+// of records an event of all given boards of a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -151,7 +152,7 @@ func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard
 	p.Events = append(p.Events, e)
 }
 
-// enter puts a board into a slot, which begins a stay.
+// enter puts a board into a slot, and begins a stay.
 func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	s.board, s.occupant, b.last, b.stay = b, b, s, len(p.Stays)
 	b.spans = append(b.spans, drawnSpan{s, minute, -1})
@@ -171,13 +172,13 @@ func (p *Places) come(b *drawnBoard, s *drawnSlot, minute int) {
 	p.enter(b, s, minute, start)
 }
 
-// leave removes a board from its slot, and ends the stay for the given reason.
+// leave removes a board from its slot, and ends the stay. end is the reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
 	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
 }
 
-// vanish removes a board from its slot, and records an event at its last scrape.
+// vanish removes a board from its slot. The event has the time of the board's last scrape.
 func (p *Places) vanish(b *drawnBoard, minute int, end string) {
 	p.event(minute-1, end, b, b.last, nil, nil)
 	p.leave(b, minute, end)

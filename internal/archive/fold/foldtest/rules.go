@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds the results that the recording rules in dashboards/rules should have.
-// These results come from the true energy of the nodes.
+// RunRuled advances the fleet by hours, and adds the results of the recording rules in dashboards/rules. It computes
+// these results from the true energy of the nodes.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
 		before := f.truth()
@@ -27,10 +27,10 @@ func (f *Fleet) RunRuled(hours int) {
 	}
 }
 
-// recorded is the delay after an hour until the rules are evaluated. The store contains only this evaluation.
+// The rules are evaluated once, this time after the end of the hour.
 const recorded = 40 * time.Minute
 
-// truth returns the true energy until now, by rule and labels.
+// truth returns the true energy since the start, by rule and labels.
 func (f *Fleet) truth() map[string]int64 {
 	all := make(map[string]int64)
 	const model = "model NVIDIA"
@@ -54,7 +54,7 @@ func (f *Fleet) truth() map[string]int64 {
 	return all
 }
 
-// Scale multiplies the samples of a metric from a time on.
+// Scale multiplies the samples of a metric, beginning with the time from.
 func (s *Store) Scale(metric string, by float64, from time.Time) {
 	for _, one := range s.series(metric) {
 		for i, x := range one.Samples {
@@ -65,7 +65,7 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 	}
 }
 
-// sumForm matches a query for the sum of a rule's values: at one time, or over all hours of a window.
+// sumForm matches a query for the sum of a rule's values. The sum is for one time, or over all hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?((?:last|count)_over_time\(.*?\[\w+\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 type sum struct {
@@ -75,7 +75,7 @@ type sum struct {
 	of     *query
 }
 
-// parseSum returns nil if a query has another form.
+// parseSum returns nil for any other query.
 func parseSum(text string) *sum {
 	m := sumForm.FindStringSubmatch(text)
 	if m == nil {
@@ -123,7 +123,7 @@ func (a API) sums(s *sum, at time.Time) []result {
 	return results
 }
 
-// Double copies the series of a metric. The copies have another value for a label.
+// Double copies the series of a metric. In the copies, one label has another value.
 func (s *Store) Double(metric, label, value string) {
 	for _, one := range s.series(metric) {
 		other := slices.Clone(one.Labels)
@@ -136,7 +136,7 @@ func (s *Store) Double(metric, label, value string) {
 	}
 }
 
-// Remove removes the samples at one time, for all metrics with a prefix.
+// Remove removes the samples at one time from all metrics with a prefix.
 func (s *Store) Remove(prefix string, at time.Time) {
 	for _, one := range s.all {
 		if strings.HasPrefix(one.Labels.Metric(), prefix) {

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Steady simulates a fleet of any size and age. It computes the samples from the time, so it needs no memory for them.
-// Each node has eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped at a
-// different second of the minute.
+// Steady simulates a fleet of any size and age. It computes the samples from the time, so it keeps no samples in
+// memory. Each node has eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped
+// at its own second of the minute.
 type Steady struct {
 	GPUs int
 	// Start is the midnight before the first sample, and End is a time after the last sample.
@@ -28,7 +28,7 @@ const (
 type steady struct {
 	labels fold.Labels
 	node   int
-	// first and last are the minutes of the first and the last sample since Steady.Start.
+	// first and last are the minutes of the first and last sample, counted from Steady.Start.
 	first, last int
 	// value returns the value at a minute, in thousandths.
 	value func(minute int) int64
@@ -36,14 +36,14 @@ type steady struct {
 
 func constant(value int64) func(int) int64 { return func(int) int64 { return value } }
 
-// meter returns the energy of a GPU in millijoules, as a counter that never restarts. The power is about 550 W.
+// meter returns the energy of a GPU in millijoules. This counter never restarts. The power is about 550 W.
 func meter(gpu, minute int) int64 {
 	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
 	x = (x ^ x>>31) * 0x94d049bb133111eb
 	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
 }
 
-// restarted returns the minute of a node's last restart. Node 2 restarts at the start of the simulation, and node 1
+// restarted returns the minute of a node's last restart. Node 2 restarts at the start of the simulation. Node 1
 // restarts a day later.
 func restarted(node, minute int) int {
 	day := minute / minutesOfDay
