@@ -96,8 +96,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that creating a collector panics after each of four mistakes in this package: an additional
-// label, a missing label, a wrong label name, and a metric that is missing from the page.
+// TestMistakes simulates four mistakes in this package: an additional label, a missing label, a wrong label name, and a
+// metric that is missing from the page. After each mistake, creating a collector must panic.
 func TestMistakes(t *testing.T) {
 	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
 	tests := []struct {

@@ -199,8 +199,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape makes few memory allocations if only values have changed: less than one
-// allocation per ten series.
+// TestLabelsAreMadeOnce checks that a scrape makes less than one memory allocation per ten series if only values have
+// changed.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {

@@ -2,8 +2,8 @@ package collector
 
 import "slices"
 
-// Each rendering of a page is a pass that overwrites the items of a list from the start. When the list grows, its items
-// do not move, so a pointer to an item remains valid while the item exists.
+// Each rendering of a page is a pass that overwrites the items of a list from the start. The items of a list do not
+// move when the list grows, so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
 	len    int // number of items; the items from position next on belong to the previous pass

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A FieldSelection contains the fields of a field page with values from NVML, in the order of the page.
+// A FieldSelection contains the fields of a field page whose values come from NVML, in the order of the page.
 type FieldSelection struct {
 	Metrics []gpu.PageField
 	Labels  []string

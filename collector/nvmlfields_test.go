@@ -156,8 +156,8 @@ func TestNVMLFields(t *testing.T) {
 	}
 }
 
-// TestNVMLFirmware checks the label with the version of the InfoROM image, which must be empty while the GPU does not
-// respond.
+// TestNVMLFirmware checks the label with the version of the InfoROM image. The label must be empty while the GPU does
+// not respond.
 func TestNVMLFirmware(t *testing.T) {
 	var selected collector.FieldSelection
 	if !selected.Add("DCGM_FI_DEV_INFOROM_IMAGE_VER", "", collector.FieldLabel) || !selected.Add("DCGM_FI_DEV_XID_ERRORS", "An error.", collector.FieldGauge) {

@@ -75,9 +75,9 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether the page does not yet contain a series with this metric and these labels. If first returns
-// false, the caller must drop the series, because a duplicate series would make the whole scrape fail. Duplicates are
-// possible because different strings can become equal when they are converted to valid UTF-8.
+// first reports whether this is the first series on the page with this metric and these labels. If first returns false,
+// the caller must drop the series, because a duplicate series would make the whole scrape fail. Duplicates are possible
+// because different strings can become equal when they are converted to valid UTF-8.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++

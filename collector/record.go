@@ -110,7 +110,6 @@ func (p *page) board(r *record.Board) {
 	}
 }
 
-// amountMetrics contains the metrics for the energy and the times of one kind of owner.
 type amountMetrics struct {
 	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
 	throttledEnergy, throttledSeconds                                        metricID

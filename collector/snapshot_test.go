@@ -123,8 +123,8 @@ func slurmNode() *gpu.Snapshot {
 	return s
 }
 
-// lostGPU returns a node with two GPUs: the first GPU was lost from the bus an hour ago, and the second GPU does
-// not respond at the moment.
+// lostGPU returns a node with two GPUs. The first GPU was lost from the bus an hour ago. The second GPU does not
+// respond.
 func lostGPU() *gpu.Snapshot {
 	s := fullNode()
 	lost := &s.GPUs[0]

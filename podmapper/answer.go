@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// These are the limits for one response of the kubelet. The number of containers, devices and claims is limited too,
-// because an element with a few bytes in the response can need hundreds of bytes in memory. A kubelet with 500 pods and
-// 1,000 devices uses less than a tenth of each limit. A response that exceeds a limit is rejected as a whole, because a
-// pod that is missing from a partial list would count as ended.
+// These are the limits for one response of the kubelet. The number of containers, devices and claims is limited too. An
+// element with a few bytes in the response can need hundreds of bytes in memory. A kubelet with 500 pods and 1,000
+// devices uses less than a tenth of each limit. A response that exceeds a limit is rejected as a whole, because a pod
+// that is missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // maximum size of a response in bytes
 	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger objects.

@@ -80,7 +80,7 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 }
 
 // parsePath finds the pod and the container in a path. If the path contains several pods, it returns the pod nearest to
-// the root, because a container can create cgroups with any name below its own cgroup.
+// the root. A container can create cgroups with any name below its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
@@ -134,9 +134,9 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	return "", false
 }
 
-// isRuntimeSegment reports whether the segment is a cgroup that a runtime creates only for containers of pods. Such a
-// cgroup is the kubelet's containerd namespace, a scope of containerd or CRI-O if the kubelet creates no cgroups for
-// its pods, or the cgroup of Kata's own processes.
+// isRuntimeSegment reports whether the segment is a cgroup that a runtime creates only for containers of pods. There
+// are three such cgroups: the kubelet's containerd namespace, the cgroup of Kata's own processes, and a scope of
+// containerd or CRI-O if the kubelet creates no cgroups for its pods.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

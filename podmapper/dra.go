@@ -16,9 +16,9 @@ const (
 )
 
 // parseClaimed parses one device of a resource claim. It prefers a UUID in the name of a CDI device to the name of the
-// claimed device, because the number in the device's name is ambiguous. In early releases of the DRA driver, this
-// number is the driver's index, and in later releases it is the minor number. The argument before is the previous
-// device of the same driver in the claim, or nil.
+// claimed device. The number in the device's name is ambiguous. In early releases of the DRA driver, this number is the
+// driver's index, and in later releases it is the minor number. The argument before is the previous device of the same
+// driver in the claim, or nil.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
@@ -35,8 +35,8 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns the CDI devices that belong to one claimed device. The kubelet's list for each claimed device begins
-// with the CDI devices of all earlier devices of the same driver, and ends with the CDI devices of the device itself.
+// ownCDI returns the CDI devices that belong to one claimed device. For each claimed device, the kubelet lists the CDI
+// devices of all earlier devices of the same driver, and then the CDI devices of the device itself.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {

@@ -111,8 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks which CDI devices belong to a claimed device, because the kubelet also lists the CDI devices of all
-// earlier devices with it.
+// TestOwnCDI checks which CDI devices belong to a claimed device. The kubelet also lists the CDI devices of all earlier
+// devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

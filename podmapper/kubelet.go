@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A socket is one of the kubelet's Unix sockets. Each call opens a new connection, because a restarted kubelet has a
-// new socket under the same name, and because calls are rare.
+// A socket is one of the kubelet's Unix sockets. Each call opens a new connection. Calls are rare, and a restarted
+// kubelet has a new socket under the same name.
 type socket struct {
 	path    string
 	timeout time.Duration

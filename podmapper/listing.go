@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of GPU resources: nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and
-// similar names, and amd.com/gpu. It also matches partitions of AMD GPUs, such as amd.com/cpx_nps4, by the compute mode
-// and the memory mode. It does not match other resources of these vendors, such as passed-through GPUs, because the
+// DefaultResources matches the names of GPU resources: nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb
+// and similar names, and amd.com/gpu. It also matches partitions of AMD GPUs, such as amd.com/cpx_nps4, by the compute
+// mode and the memory mode. It does not match other resources of these vendors, such as passed-through GPUs. The
 // numbers in their device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
@@ -48,7 +48,7 @@ type listing struct {
 	single map[podName]string
 }
 
-// readListing extracts the GPUs from the kubelet's list, which contains one entry per device, in varying order.
+// readListing extracts the GPUs from the kubelet's list. The list contains one entry per device, in varying order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
 	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
 	seen := make(map[podName]bool, len(pods))
@@ -88,7 +88,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether the list contains pods with devices and the next list contains none of these pods.
+// allGone reports whether the next list contains none of the pods with devices. Without such pods, it returns false.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {

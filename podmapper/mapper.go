@@ -141,8 +141,8 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh polls all sources once, and joins their errors. It reads the log links before it requests the kubelet's list.
-// Each pod with a link then already exists at the time of the list, so the pod's name in the list cannot refer to an
-// earlier pod. Refresh reads the Pods API after the list.
+// Each pod with a link then existed before the list. So the pod's name in the list cannot refer to an earlier pod.
+// Refresh reads the Pods API after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -289,9 +289,9 @@ func (m *Mapper) warnOfIDs() {
 	}
 }
 
-// mayHaveRestarted reports whether a response must be ignored because it contains none of the pods that held GPUs
-// before. Such a response may come from a kubelet that has just started. In its first second, a kubelet lists no pods,
-// or only its static pods. The mapper soon requests another response and always accepts it.
+// mayHaveRestarted reports whether a response must be ignored. This is the case if the response contains none of the
+// pods that held GPUs before. Such a response may come from a kubelet that has just started. In its first second, a
+// kubelet lists no pods, or only its static pods. The mapper soon requests another response and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {

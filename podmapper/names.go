@@ -157,7 +157,7 @@ func (n *names) learnSingle(containers map[podName]string) {
 // lookup returns the container with the given id. If podUID is not empty, the container must belong to this pod. For an
 // unknown container, lookup reads the directory again, because the container may have just started. In a sandbox
 // (gVisor), the id in the cgroup of a process is not the id of a container. Such a process is attributed to the only
-// container in its pod, if the pod has had no other container since the process was first seen.
+// container in its pod. The pod must have had no other container since the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
@@ -231,7 +231,7 @@ func (n *names) find(podUID, id string) *link {
 }
 
 // findTruncated finds a container whose link contains a truncated id. The id must have at least minIDDigits digits,
-// even if the pod has only one link, because the links of other containers of the pod may not exist yet.
+// even if the pod has only one link. The links of other containers of the pod may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {
@@ -304,8 +304,8 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink reads a log link. If the name of the link ends with a known container id, readLink does not read the target,
-// because the pod and the name of a container never change.
+// readLink reads a log link. If the name of the link ends with a known container id, readLink does not read the target.
+// The pod and the name of a container never change.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

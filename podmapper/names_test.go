@@ -88,8 +88,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks that a process with an unknown container is attributed to its pod after five seconds, and to
-// its container as soon as this is known.
+// TestOnlyPodKnown checks a process with an unknown container. After five seconds, the process must be attributed to
+// its pod. When its container becomes known, the process must be attributed to the container.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)

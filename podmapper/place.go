@@ -8,11 +8,10 @@ import (
 )
 
 // begin returns the index of the first segment that the kubelet or its runtime creates, or -1. It accepts this segment
-// only if uid 0 must have created all cgroups above it. These cgroups can be levels above the exporter's cgroup
-// namespace, systemd slices except user slices, the root cgroup of the kubelet, and one container of a container
-// engine, because a node of kind is such a container. Cgroups of system services, LXC containers and virtual machines
-// are not accepted. A user other than uid 0 may own such a cgroup, and could create cgroups with the name of a pod's
-// cgroup inside it.
+// only if uid 0 must have created all cgroups above it. Such cgroups are levels above the exporter's cgroup namespace,
+// systemd slices except user slices, the root cgroup of the kubelet, and one container of a container engine. A node of
+// kind is such a container. Cgroups of system services, LXC containers and virtual machines are not accepted. A user
+// other than uid 0 may own such a cgroup, and could create cgroups with the name of a pod's cgroup inside it.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -58,8 +57,8 @@ func isNestedIn(segment, parent string) bool {
 }
 
 // runtimeServices contains the services of container runtimes, which run as uid 0. If the kubelet uses the systemd
-// driver but the runtime does not, runc creates cgroups with the name <slice>:<prefix>:<id> in the cgroup of such a
-// service.
+// driver but the runtime does not, runc creates cgroups in the cgroup of such a service. Their names are
+// <slice>:<prefix>:<id>.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
 // isParent reports whether only uid 0 can create cgroups inside the segment.

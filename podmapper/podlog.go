@@ -68,8 +68,8 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 // maxLogs is the maximum number of entries in a log directory. A node with 500 pods has a few thousand links.
 const maxLogs = 20_000
 
-// readNames returns the names in a directory, unsorted. It returns an error if there are more than limit names, because
-// names that are missing from a partial list would count as removed.
+// readNames returns the names in a directory, unsorted. It returns an error if there are more than limit names. Names
+// that are missing from a partial list would count as removed.
 func readNames(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -90,9 +90,9 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks that a process with an unknown container id is attributed to the only container of its pod
-// in a response of the Pods API. The response must be newer than the first observation of the process, because an older
-// response may lack a debug container.
+// TestOnlyContainer checks a process with an unknown container id. If a response of the Pods API contains only one
+// container of the pod, the process is attributed to this container. The response must be newer than the first
+// observation of the process, because an older response may lack a debug container.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}

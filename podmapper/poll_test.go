@@ -64,8 +64,8 @@ func TestOneProcessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIOverridesProcesses checks that a pod without processes stays live if the Pods API reports it as alive,
-// because the kubelet will restart a crashed container.
+// TestPodsAPIOverridesProcesses checks that a pod without processes stays live if the Pods API reports it as alive. The
+// kubelet will restart the crashed container.
 func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))

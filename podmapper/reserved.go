@@ -12,8 +12,8 @@ import (
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
-	// groupLabel is the key of a label that has the same value on the pod that reserves a GPU and on the pods that
-	// share this GPU. For a pod in several groups, the key is runai-gpu-group/<group>.
+	// groupLabel is the key of a label. The pod that reserves a GPU and the pods that share this GPU have the same
+	// value of the label. For a pod in several groups, the key is runai-gpu-group/<group>.
 	groupLabel = "runai-gpu-group"
 	// vgpuAnnotation is the key of an annotation with the devices that HAMi's scheduler chose. Each device has the form
 	// <UUID>,<type>,<memory>,<cores>. Colons separate the devices of a container, and semicolons separate containers.
@@ -80,8 +80,8 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 
 // toUsers replaces each allocation to a reservation by allocations to the pods that share the GPU. If these pods are
 // unknown, toUsers keeps the allocation and marks it as reserved. The argument ps is the last response of the Pods API.
-// If the format of a device id is unknown and the pod has HAMi's annotation in ps, toUsers uses the devices in the
-// annotation instead of the id.
+// If a device id has an unknown format, toUsers uses the devices in HAMi's annotation of the pod in ps, if there is
+// one.
 func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string

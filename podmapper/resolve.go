@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// podAfter is the time for which a process waits for the name of its container before it is attributed to its pod. It
-// is shorter than the time for which the ledger waits for owners before it settles an interval.
+// podAfter is the time for which a process waits for the name of its container. After this time, the process is
+// attributed to its pod. The ledger waits longer for owners before it settles an interval.
 const podAfter = 5 * time.Second
 
 // process is a process in a pod. The pod may be unknown.

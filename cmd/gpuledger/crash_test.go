@@ -109,8 +109,8 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// runOnce starts the exporter, scrapes it, and kills it after the time span. This time begins when the exporter first
-// serves energy or, if young is set, when the exporter starts.
+// runOnce starts the exporter, scrapes it, and kills it after the time span. The time span begins when the exporter
+// first serves energy. If young is set, it begins when the exporter starts.
 func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
@@ -165,7 +165,7 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It returns false if the page contains no energy counter, which is normal
+// look compares a page with earlier pages. It returns false if the page contains no energy counter. This is normal
 // before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
@@ -219,8 +219,8 @@ func seriesOf(name string, m *dto.Metric) string {
 	return b.String()
 }
 
-// The last scraped energy of every board must be exactly the increase of the board's counter from one of the first
-// readings to a later reading. This first reading must be the same in all checks.
+// checkBoards compares the last scraped energy of every board with the driver's readings. The energy must be the
+// difference between a later reading and one of the first readings. This first reading must be the same in all checks.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -241,8 +241,8 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. It returns both as one page, which is
-// possible because their metric names differ.
+// scrapeCounters scrapes both pages in the format with created timestamps. Both fit on one page, because their metric
+// names differ.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

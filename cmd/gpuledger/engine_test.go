@@ -32,7 +32,7 @@ func engineIs(up bool) func(page) bool {
 }
 
 // TestEngineRestarts stops and starts the host engine while an exporter runs. No counter may decrease, and no reading
-// may be rejected. The energy of each GPU must equal the increase of the energy counter of its board.
+// may be rejected. The energy of each GPU must equal the increase of its board's energy counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {

@@ -33,8 +33,8 @@ var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The parallel subtests wait for real time to pass and need little processor time. If more than ten of them ran at
-	// the same time on a busy machine, the ticks of the exporters would be so late that their accounts have gaps.
+	// The parallel subtests wait for real time to pass and need little processor time. With more than ten subtests at
+	// the same time, a busy machine would delay the ticks so much that accounts have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -230,7 +230,7 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged reads the log from a file, because a pipe could deliver a line later than the page that was served after it.
+// logged reads the log from a file. From a pipe, a line could arrive later than a page that was served after this line.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -290,9 +290,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the snapshots before
-// and after the requests have the same time. The caller parses the pages, because parsing takes longer than the
-// requests.
+// atOneMoment returns pages and the status from the same snapshot. It repeats the requests if the snapshot changed in
+// the meantime. The caller parses the pages, because parsing takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "all pages show the same snapshot", func() bool {

@@ -128,9 +128,8 @@ func TestSlowReaders(t *testing.T) {
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "requests from its address are rejected", func() bool {
-		// The test opens one connection after another, until their requests occupy all slots that one address may use.
-		// If it sent several requests at once, the server might reject some of them, and a rejected request occupies no
-		// slot.
+		// The test opens connections one after another, until their requests occupy all slots of one address. If it
+		// sent several requests at once, the server might reject some of them, and a rejected request occupies no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")

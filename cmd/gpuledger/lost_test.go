@@ -113,8 +113,7 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 // starts again if GPUs are renumbered. It counts energy from one of the first attempts readings.
 const attempts = 8
 
-// The energy after a reload must contain the increases of the counter before and after the reload, but not the decrease
-// at the reload.
+// Across a reload, the energy must contain the increases of the counter, but not its decrease.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {

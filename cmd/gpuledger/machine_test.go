@@ -52,9 +52,9 @@ func machineCommands(t *testing.T) []string {
 	return commands
 }
 
-// On a machine without Kubernetes, with the flags of the systemd unit, every board and joule must be reported, and the
-// energy of a service must be charged to its unit. No stage may be down, and the log may contain no warning. The
-// commands in docs/machine.md must work.
+// On a machine without Kubernetes, the exporter runs with the flags of the systemd unit. It must report every board and
+// every joule, and must charge the energy of a service to its unit. No stage may be down, and the log may contain no
+// warning. The commands in docs/machine.md must work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)

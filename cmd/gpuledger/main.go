@@ -1,5 +1,5 @@
-// Command gpuledger is the node exporter: it reads the GPUs of a node, finds the pods that use the GPUs, charges the
-// energy of each GPU to these pods, and serves the result to Prometheus. It needs no Kubernetes credentials.
+// Command gpuledger is the node exporter. It reads the GPUs of a node, charges the energy of each GPU to the pods that
+// use it, and serves the result to Prometheus. It needs no Kubernetes credentials.
 package main
 
 import (

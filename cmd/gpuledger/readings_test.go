@@ -88,8 +88,8 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// The time of a reading in the driver's log and the time of the same reading in the exporter differ by at most aside.
-// The real difference depends on the load of the machine.
+// aside is the maximum difference between the times of one reading in the driver's log and in the exporter. The real
+// difference depends on the load of the machine.
 const aside = time.Minute
 
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestScenarios runs the real binary on every simulated node in real time, and compares the pages with the driver's
-// counters and with the true energy of each container.
+// TestScenarios runs the real binary on every simulated node in real time. It compares the pages with the driver's
+// counters and with each container's true energy.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {

@@ -27,22 +27,23 @@ const (
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
-	// The first pod of the day starts this long after the start of the node.
+	// calm is the time from the start of the node to the first pod of the day.
 	calm = 20 * time.Second
-	// A simulated hour contains as many events as the worst real hour, but takes only this time.
+	// accelerated is the time in which the test simulates an hour. This hour contains as many events as the worst real
+	// hour.
 	accelerated = 25 * time.Second
 	stormSize   = 1000
 	stormSpan   = 3 * time.Second
-	// stormPause is so long that the exporter has dropped the processes of a storm before the next storm, as on a real
+	// stormPause is longer than the time for which the exporter keeps ended processes, as between storms on a real
 	// node. It does not divide the length of an hour, so storms sometimes coincide with other events.
 	stormPause = 70 * time.Second
-	// After this time, all data of the day have expired: accounts after the retention time, processes after one minute,
-	// and names of containers after five minutes.
+	// After rest, all data of the day have expired. Accounts expire after the retention time, processes after one
+	// minute, and names of containers after five minutes.
 	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// The recovery of an unstable stage is logged only after the stage has succeeded for this time.
+	// unstable is the time for which an unstable stage must succeed before the exporter logs its recovery.
 	unstable = time.Minute
 	// mostResident limits the resident memory, in MiB.
 	mostResident = 40
@@ -54,9 +55,9 @@ const (
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter with ten scrapers for a simulated day with short pods, storms of processes, restarts of the
-// kubelet and reloads of the driver. The exporter must release the memory of ended pods, so its memory must not grow.
-// The accounts of each GPU must add up to the energy of its board, and nothing may be logged in quiet hours.
+// TestSoak simulates a day with short pods, storms of processes, restarts of the kubelet and reloads of the driver. Ten
+// scrapers scrape the exporter. The exporter must release the memory of ended pods, so its memory must not grow. The
+// accounts of each GPU must add up to the energy of its board, and nothing may be logged in quiet hours.
 // docs/performance.md contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)

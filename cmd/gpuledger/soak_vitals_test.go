@@ -67,8 +67,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// The exporter must use little memory. Its memory must not grow in the second half of the day, and must not be larger
-// after the day than before.
+// The exporter must use little memory. Its memory must not grow in the second half of the day. After the day, its
+// memory must not be larger than before the day.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4

@@ -61,8 +61,7 @@ func TestUnusableState(t *testing.T) {
 }
 
 // An exporter that can no longer save its state must continue its accounts, log the failure once, and count every
-// attempt. The last saved state is older than the served values, so the next exporter must not continue from it, but
-// must begin new accounts.
+// attempt. The last saved state is older than the served values. Therefore the next exporter must begin new accounts.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {

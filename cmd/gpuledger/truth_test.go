@@ -20,8 +20,8 @@ import (
 // A span is the range of counter values in which the exporter counted the energy of a GPU.
 type span struct{ from, to gpu.Millijoules }
 
-// The energy of every GPU must be exactly the difference between two values that the driver returned: the value when
-// the counting began, and the value when energy was last charged.
+// The energy of every GPU must be exactly the difference between two values from the driver: the value at the start of
+// the counting, and the value at the last charge.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -68,8 +68,8 @@ func checkNothingLeft(t *testing.T, p page) {
 // tolerance is the maximum error of an account that is the only account on its GPU, as a share of the board's energy.
 const tolerance = 0.01
 
-// Two samples represent this part of a board's energy in ten seconds. At each end of the period, one process may have
-// one sample more than another process.
+// twoSamples is the share of two samples in a board's energy of ten seconds. At each end of the period, one process may
+// have one sample more than another process.
 const twoSamples = 2.0 / 72
 
 func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
@@ -119,8 +119,8 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 		book := bookOf(t, s, g.UUID)
 		want := at(book.To).GPU(g.UUID).Energy - at(book.From).GPU(g.UUID).Energy
 		got := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": g.UUID})
-		// The counter is updated ten times a second, so its value may be a tenth of a second old at the start and at
-		// the end of the ten seconds.
+		// The counter is updated ten times a second. Its value may be a tenth of a second old at the start and at the
+		// end of the ten seconds.
 		if off := float64(got-want) / float64(want); math.Abs(off) > 0.04 {
 			t.Errorf("%s is charged %d mJ, but used %d mJ: off by %.1f %%", g.UUID, got, want, 100*off)
 		}

@@ -29,7 +29,7 @@ Ctrl-C stops both.
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// The path in the command is relative if the relative path is shorter.
+// The path in the command is relative if the exporter is in a subfolder of the working directory.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {
@@ -41,7 +41,7 @@ func statusCommand(exporter, url string) string {
 	return exporter + " status --url=" + url
 }
 
-// A listen address may have no host; baseURL returns a URL that a client on this machine can use.
+// baseURL returns a URL that a client on this machine can use, even if the listen address has no host.
 func baseURL(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

@@ -1,5 +1,5 @@
-// Simnode runs the real exporter on a simulated GPU node. It creates a node in a directory, starts gpuledger on this
-// node as a child process, and updates the node in real time until it is interrupted.
+// Simnode runs the real exporter on a simulated GPU node. It creates a node in a directory, and starts gpuledger on
+// this node as a child process. It updates the node in real time until it is interrupted.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 func main() {
-	// The kernel kills the child when the thread that started the child ends (PR_SET_PDEATHSIG), so this thread must
-	// run as long as the program.
+	// If the thread that started the child ends, the kernel kills the child (PR_SET_PDEATHSIG). Therefore this thread
+	// must run as long as the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -200,8 +200,7 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 returns a machine with one H100. The device plugin offers the given number of replicas, or the whole GPU if
-// the number is 0.
+// The device plugin offers the given number of replicas, or the whole GPU if the number is 0.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

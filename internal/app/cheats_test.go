@@ -23,7 +23,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats makes the checks of [TestCheats] for users of the host instead of pods.
+// TestHostCheats repeats the checks of [TestCheats] with users of the host instead of pods.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -32,7 +32,7 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats makes the checks of [TestCheats] on shared GPUs, for processes that end before the exporter can
+// TestFleetingCheats repeats the checks of [TestCheats] on shared GPUs, for processes that end before the exporter can
 // identify them.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestFleetingCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestUnitCheats makes the checks of [TestCheats] on a machine without Kubernetes.
+// TestUnitCheats repeats the checks of [TestCheats] on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -51,7 +51,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats makes the checks of [TestUnitCheats] for units that imitate the units of other managers.
+// TestManagerCheats repeats the checks of [TestUnitCheats] for units that imitate the units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -80,8 +80,8 @@ func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string
 	}
 }
 
-// charges runs a scenario for two minutes. For each GPU, it returns the part of the energy that is
-// charged to each namespace or unit, and the part that is unattributed for each reason.
+// charges runs a scenario for two minutes. It returns the shares of each GPU's energy by namespace, by unit and, for
+// unattributed energy, by reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	sc.NoTruth = true
 	b := benchOf(t, sc, false)

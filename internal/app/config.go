@@ -58,7 +58,7 @@ type Config struct {
 	Serving  func()
 	replaced func() error
 
-	// Command is one of the commands, or empty to serve.
+	// Command is a command such as [Status], or empty if the exporter serves its pages.
 	Command string
 	Status  StatusConfig
 	// Inspect configures [UnitsCommand] and [DoctorCommand].
@@ -196,7 +196,7 @@ func (c *Config) validate() error {
 	}
 	// The board refreshes its counter every 100 ms. With a tick of at least 200 ms, each reading finds a new value.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// The sampler remembers an ended process only for half a minute, so the next tick must begin within this time.
+	// The sampler remembers an ended process for half a minute. The next tick must begin within this time.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

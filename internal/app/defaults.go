@@ -22,8 +22,7 @@ type Machine struct {
 	UID    int
 	// Hostname is the name of the machine, or empty if it is unknown.
 	Hostname string
-	// Owner returns the user ID of the owner of a file or directory, or false if the path does not
-	// exist.
+	// Owner returns the user ID of a path's owner, or false if the path does not exist.
 	Owner func(path string) (uid int, exists bool)
 }
 

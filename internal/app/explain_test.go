@@ -52,7 +52,7 @@ func (b *bench) explained() {
 	}
 }
 
-// TestExplain checks that the sums in the output of gpuledger explain equal the charges on the pages, for owners on a
+// TestExplain compares the sums in the output of gpuledger explain with the charges on the pages. The owners are on a
 // shared GPU and on a MIG instance.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{

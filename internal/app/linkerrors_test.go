@@ -41,9 +41,8 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	return n
 }
 
-// TestLinkErrorsContinue checks that the total number of link errors does not decrease if the counter of one link
-// restarts from 0, even if the exporter also restarts. If it decreased, the archive would count the errors of all links
-// again.
+// TestLinkErrorsContinue restarts the counter of one link from 0, with and without a restart of the exporter. The total
+// number of link errors must not decrease, because the archive would then count the errors of all links again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

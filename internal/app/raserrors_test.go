@@ -43,9 +43,9 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks the memory errors of an AMD GPU on /metrics/record after a restart of the exporter,
-// after a reload of the driver, and after both together. The number must not decrease, and no error may count twice.
-// The main page contains the driver's own counts, without deferred errors.
+// TestRASErrorsContinue checks the memory errors of an AMD GPU on /metrics/record. It restarts the exporter, reloads
+// the driver, and does both together. The number must not decrease, and no error may count twice. The main page
+// contains the driver's own counts, without deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(1)
@@ -96,8 +96,8 @@ func (b *bench) rasCreated() (all []time.Time) {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// TestRASErrorsCreated checks that the memory errors of AMD GPUs on /metrics/record have the boot time as their created
-// timestamp, because no driver was loaded before. If the clock is set and the exporter restarts, the timestamp must
+// TestRASErrorsCreated checks the created timestamps of AMD GPUs' memory errors on /metrics/record. They must be the
+// boot time, because no driver was loaded before. If the clock is set and the exporter restarts, the timestamp must
 // stay the same.
 func TestRASErrorsCreated(t *testing.T) {
 	b := newBench(t, "mi300x", false)

@@ -268,10 +268,10 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario.
-// From minute 1 to minute 17, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth
-// GPU for 70 % of the time. The clocks of these two GPUs are at least 800 MHz lower than the clocks of the other
-// two GPUs.
+// TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario. From
+// minute 1 to minute 17, heat limits the third GPU for 90 % of the time. In the same minutes, the power brake limits
+// the fourth GPU for 70 % of the time. The clocks of these two GPUs are at least 800 MHz lower than the clocks of the
+// other two GPUs.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)

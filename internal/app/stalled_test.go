@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestStalledFiles checks AMD GPUs whose files do not change for 1 to 7 seconds and then jump, as the simulated files
-// do in real time on a busy machine. The exporter must not treat a counter as reset. On GPUs with one owner, the
+// TestStalledFiles checks AMD GPUs whose files do not change for 1 to 7 seconds and then jump. On a busy machine, the
+// simulated files do this in real time. The exporter must not treat a counter as reset. On GPUs with one owner, the
 // charged energy must match the simulated energy.
 func TestStalledFiles(t *testing.T) {
 	for _, name := range []string{"mi300x", "mixed"} {

@@ -37,7 +37,7 @@ type Units struct {
 	Known []unit.Manager
 }
 
-// These values of --units represent lists of managers.
+// These values of --units stand for several managers, or for none.
 const (
 	unitsAuto = auto
 	unitsNone = "none"

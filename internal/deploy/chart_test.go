@@ -39,8 +39,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// template renders the chart in the namespace gpuledger. It sets the Kubernetes version, because Helm 3 assumes
-// Kubernetes 1.20 if it was built without Helm's build scripts.
+// template renders the chart in the namespace gpuledger. Helm 3 assumes Kubernetes 1.20 if it was built without its
+// build scripts, so template sets the Kubernetes version.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)

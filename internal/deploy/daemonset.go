@@ -14,8 +14,8 @@ import (
 // DaemonSet returns the exporter's own DaemonSet, for clusters in which the exporter cannot be added to a device
 // plugin. The overlays select the nodes.
 //
-// During a roll-out, the old exporter on a node stops before the new exporter starts, because two exporters would
-// report every series twice.
+// During a roll-out, the old exporter on a node stops before the new exporter starts. Two exporters would report every
+// series twice.
 func DaemonSet() *appsv1.DaemonSet {
 	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
 	all := maps.Clone(labels)

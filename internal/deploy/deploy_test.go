@@ -193,9 +193,9 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestDrain checks that the reconciler's disruption budget allows the eviction of a pod for any number of replicas,
-// because users can set reconciler.replicas in the chart. A budget with a minimum would forbid the eviction of a single
-// replica.
+// TestDrain checks that the reconciler's disruption budget allows the eviction of a pod. It checks several numbers of
+// replicas, because users can set reconciler.replicas in the chart. A budget with a minimum would forbid the eviction
+// of a single replica.
 func TestDrain(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/reconciler/deployment.yaml")
 	check(t, err)

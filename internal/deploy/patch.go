@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// PodPatch returns the kustomize patch for all changes to a device plugin's DaemonSet except the additional container.
-// It is a merge patch, because the DaemonSet may have no list of volumes and no annotations.
+// PodPatch returns the kustomize patch for a device plugin's DaemonSet, without the exporter's container. It is a merge
+// patch, because the DaemonSet may have no list of volumes and no annotations.
 func PodPatch() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},

@@ -18,8 +18,8 @@ const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
 
-// TestPausedNodes checks that the exporter's own DaemonSet runs on all nodes except the nodes on which the GPU Operator
-// pauses the programs that use the driver.
+// TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator pauses the
+// programs that use the driver. On all other nodes, it must run.
 func TestPausedNodes(t *testing.T) {
 	checked := 0
 	rendered(t, func(t *testing.T, w *workload) {

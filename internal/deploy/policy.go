@@ -15,8 +15,8 @@ import (
 // ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
 const ParametersNamespace = "gpuledger"
 
-// pluginContainers contains the names of the containers of device plugins. For NVIDIA, these are the names in the
-// static manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in [sidecar.AMDContainers].
+// pluginContainers contains the container names of device plugins. For NVIDIA, these are the names in the static
+// manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in [sidecar.AMDContainers].
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
 // creators contains the users that create the pods of DaemonSets. Depending on the cluster, this is the account of the
@@ -94,8 +94,8 @@ func matchConditions() []admissionv1.MatchCondition {
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
 		// shareProcessNamespace cannot be combined with hostPID.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		// In the host's network, the exporter's port would be a port of the node. If another pod already used this
-		// port, such as the pod that is being replaced, the device plugin could not be scheduled.
+		// In the host's network, the exporter's port would be a port of the node. If another pod, such as the replaced
+		// pod, used this port, the device plugin could not be scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
 		// If the pod itself has requests, the sum of its containers' requests must not exceed them.

@@ -355,8 +355,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestTolerations checks that the reconciler and its clean-up can be scheduled if all nodes have the taint of a control
-// plane or a taint for GPUs.
+// TestTolerations checks that the reconciler and its clean-up tolerate the taint of a control plane and the taints for
+// GPUs.
 func TestTolerations(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		if w.Kind == "DaemonSet" {

@@ -22,7 +22,8 @@ func withTests(t *testing.T, args ...string) map[string]any {
 	return objects(t, text)
 }
 
-// podsOf returns the pods of all workloads and of helm test, by the kind and name of the object that defines them.
+// podsOf returns the pods of all workloads and of helm test. The keys are the kinds and names of the objects that
+// define the pods.
 func podsOf(t *testing.T, all map[string]any) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := make(map[string]corev1.PodTemplateSpec)

@@ -62,8 +62,8 @@ func TestInvalidValues(t *testing.T) {
 	}
 }
 
-// TestSchemaTypes checks that a list or map without a type in settingTypes is an error, and that the schema of a type
-// of the Kubernetes API lists its fields.
+// TestSchemaTypes checks that a list or map without a type in settingTypes is an error. The schema of a Kubernetes type
+// must list its fields.
 func TestSchemaTypes(t *testing.T) {
 	for text, want := range map[string]string{"# A list.\nothers: []\n": "", "# A list.\ntolerations: []\n": `"tolerationSeconds"`} {
 		values, err := deploy.Values([]byte(text))

@@ -68,8 +68,8 @@ type Process struct {
 	Kubectl  string // value of the environment variable KUBECTL
 }
 
-// Run prints the advice and returns the exit status. The status is 0 if every Node with GPUs has a ready exporter, 1 if
-// the user must do something, and 2 if flags are invalid or the cluster cannot be read.
+// Run prints the advice and returns the exit status. The status is 0 if every Node with GPUs has a ready exporter, and
+// 1 if the user must do something. It is 2 if flags are invalid or the cluster cannot be read.
 func Run(ctx context.Context, args []string, p Process) int {
 	fs, o := flags()
 	err := fs.Parse(args)

@@ -58,8 +58,8 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount is the sum of the accounts of one group on one GPU, for example of all containers of a pod; see
-// [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
+// GroupAccount is the sum of a group's accounts on one GPU. For example, a group consists of all containers of a pod;
+// see [Owner.Group]. The accounts of a group are removed together, so that no sum decreases.
 type GroupAccount struct {
 	Owner // common owner of the accounts; its Part is empty
 	// Opened is the earliest opening time of the accounts.
@@ -185,8 +185,8 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the boot-clock time of the last observation in which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded is set if several processes of the owner share this account, for example because the limit of process
-	// accounts is reached. The PID of such an account is 0, and its label is pid="other".
+	// Folded is set if several processes of the owner share this account. One reason is the limit of process accounts.
+	// A folded account has the PID 0 and the label pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 

@@ -1,7 +1,7 @@
 package gpu
 
-// Device describes the identity and the place of one physical GPU. A source reads it when the driver is opened and when
-// the set of GPUs changes, but not on every tick. All strings are exactly the strings that the driver returned.
+// Device describes the identity and the place of one physical GPU. A source reads it when the driver is opened or the
+// set of GPUs changes. All strings are exactly the strings that the driver returned.
 type Device struct {
 	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
@@ -108,8 +108,8 @@ type Partitioning struct {
 	Instances []Partition `json:"instances,omitempty"`
 }
 
-// Partition describes one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). If the instance is
-// destroyed, its id may be reused for another instance with another profile.
+// Partition describes one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). After the instance is
+// destroyed, a new instance with a different profile may get its id.
 type Partition struct {
 	// ID is the GPU instance id, in decimal. DCGM's label for this id is GPU_I_ID.
 	ID string `json:"id"`
@@ -127,8 +127,8 @@ type Partition struct {
 
 // PartitionDevice describes one compute instance of a GPU instance.
 type PartitionDevice struct {
-	// UUID is the UUID of the MIG device (MIG-…). With amdgpu, UUID is the name of the partition's device in sysfs: the
-	// address of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the other partitions.
+	// UUID is the UUID of the MIG device (MIG-…). With amdgpu, UUID is the name of the partition's device in sysfs. The
+	// first partition has the address of the PCI device (0000:1b:00.0). The others are named amdgpu_xcp_<n>.
 	UUID string `json:"uuid"`
 	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`

@@ -5,8 +5,8 @@ import "time"
 // MaxMilliwatts is higher than the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest time between two readings for which the power is integrated. If five ticks are longer, the
-// limit is five ticks. The ledger treats a longer time without readings as a gap.
+// maxInterval is the longest time between two readings for which the power is integrated. If five ticks are longer than
+// maxInterval, the limit is five ticks. The ledger treats a time above the limit as a gap.
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter for boards without a counter. It integrates power readings

@@ -44,9 +44,8 @@ type Reading struct {
 	// PowerSum is the integral of the GPU's power since the exporter started, even if the GPU has a counter. It
 	// is nil if this reading contains no power.
 	PowerSum *Millijoules
-	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share of the
-	// energy of the module, from 0 to 1. The sampler computes the share. A share of 0 means that the energy is
-	// not divided.
+	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share of the module's
+	// energy, from 0 to 1. The sampler computes the share. A share of 0 means that the energy is not divided.
 	ModulePower ModulePower
 	ModuleShare float64
 
@@ -131,21 +130,21 @@ var Recoveries = []string{
 	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset, RecoverySystemReboot,
 }
 
-// RowRemap describes the state of row remapping: a GPU replaces faulty rows of its memory with spare rows (NVML
-// nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
+// RowRemap describes the state of row remapping (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and
+// newer). A GPU replaces faulty rows of its memory with spare rows.
 type RowRemap struct {
 	// Pending is set while a remap waits for the next reset of the GPU.
 	Pending bool
-	// Failed is set permanently after a faulty row could not be replaced because no spare row was left.
+	// Failed is set permanently if no spare row was left for a faulty row.
 	Failed bool
 	// Correctable is the number of rows that were remapped after a correctable memory error. Uncorrectable is the
 	// number of rows that were remapped after an uncorrectable error. Both numbers cover the lifetime of the board.
 	Correctable, Uncorrectable int
 }
 
-// RASErrors counts the errors that have one type and occurred in one block of a GPU since the driver was loaded
-// (amdgpu, ras/<block>_err_count). The block umc contains the memory controllers. RAS stands for reliability,
-// availability and serviceability.
+// RASErrors counts the errors of one type in one block of a GPU since the driver was loaded (amdgpu,
+// ras/<block>_err_count). The block umc contains the memory controllers. RAS stands for reliability, availability and
+// serviceability.
 type RASErrors struct {
 	Block string
 	Type  RASType

@@ -1,5 +1,5 @@
-// Package serve implements the HTTP server of all programs. It contains the server's flags, TLS and basic auth through
-// the exporter toolkit, limits for clients, and retries while another program uses an address of the server.
+// Package serve implements the HTTP server of all programs. It contains the server's flags, TLS, basic auth and limits
+// for clients. While another program uses an address of the server, it retries.
 package serve
 
 import (

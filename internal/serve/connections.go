@@ -49,8 +49,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection if the limits allow it, and reports whether they allow it. If a limit is reached, admit first
-// closes another connection.
+// admit adds a connection, unless the limits forbid it. It reports whether it added the connection. If a limit is
+// reached, admit first closes another connection.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
-	// making is a semaphore: only one response can be rendered at a time. Therefore only one response at a time needs
-	// memory for rendering and compressing, even if several pages are requested at the same time.
+	// making is a semaphore: only one response can be rendered at a time. So even if several pages are requested at the
+	// same time, only one response needs memory for rendering and compressing.
 	making chan struct{}
 }
 

@@ -59,8 +59,7 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	})
 }
 
-// keep returns only the headers that handlers may read, because all headers together may take 300
-// KiB until the request ends.
+// keep returns only the headers that handlers may read. All headers together may take 300 KiB until the request ends.
 func (s *Server) keep(header http.Header) http.Header {
 	kept := make(http.Header, len(s.kept))
 	for _, name := range s.kept {

@@ -142,9 +142,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	var begun atomic.Int32
 	for _, l := range listeners {
 		server := s.newServer(handler)
-		// The toolkit adds basic auth to the server's handler when it starts to serve, so each listener
-		// needs its own server. The server calls BaseContext after basic auth was added and before it
-		// accepts the first connection.
+		// The toolkit adds basic auth to a server's handler when the server starts. Therefore each listener needs its
+		// own server. The server calls BaseContext after basic auth was added and before it accepts the first
+		// connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
 			if int(begun.Add(1)) == len(listeners) && s.serving != nil {

@@ -15,7 +15,7 @@ import (
 const maxSpare = 8 << 20
 
 // shared renders one response at a time. Identical requests that arrive before the response is complete get the same
-// response, so many scrapers need little more processor time than one scraper. A response is complete before it is
+// response. So many scrapers need little more processor time than one scraper. A response is complete before it is
 // sent, so a slow reader does not delay other readers.
 //
 // [promhttp.HandlerOpts.CoalesceGather] is not suitable. It would use the response of an earlier request

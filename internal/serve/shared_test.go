@@ -43,8 +43,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests that arrive at about the same time get the same response if they accept the same
-// encoding. Later requests must get a new response.
+// TestShared sends requests at about the same time. Requests that accept the same encoding must get the same response.
+// Later requests must get a new response.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}

@@ -88,8 +88,8 @@ func NewGroup(cfg Config) *Group {
 var errLate = errors.New("source call timed out, still waiting for the call to return")
 
 // Read returns one report with the results of all sources that respond. If no source responds, it returns an error, and
-// the report contains at most a field page. The report of a late source is returned by the next
-// Read. It is still correct, because each reading contains its own time.
+// the report contains at most a field page. The report of a late source is returned by the next Read. The late report
+// is still correct, because each reading contains its own time.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()

@@ -41,8 +41,8 @@ type Explanation struct {
 	// Others is the energy charged to other owners. Unattributed contains the energy charged to no owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
-	// Times contains one element for each interval or, if there are many intervals, for each group of successive
-	// intervals. The charges of all elements add up to the total.
+	// Times contains one element for each interval. If there are many intervals, it contains one element for each group
+	// of successive intervals. The charges of all elements add up to the total.
 	Times []ExplainedTime `json:"times"`
 
 	asked Query // query that selects this explanation again, with the UUID of the GPU
@@ -110,9 +110,9 @@ type CauseKind string
 const (
 	// CauseSole is the whole energy of a GPU or instance that no other owner held or used.
 	CauseSole CauseKind = "sole"
-	// CauseIdle is a share of the idle part of the energy, in proportion to the allocation.
+	// CauseIdle is a share of the idle energy, in proportion to the allocation.
 	CauseIdle CauseKind = "idle"
-	// CauseActivity is a share of the busy part of the energy, in proportion to the sampled activity.
+	// CauseActivity is a share of the busy energy, in proportion to the sampled activity.
 	CauseActivity CauseKind = "activity"
 	// CauseRecent is a share of the busy part for which no sample names a process. The share is proportional to the
 	// owner's activity in the last minutes.

@@ -272,8 +272,8 @@ func (c *Container) part() string {
 	return or(c.Container)
 }
 
-// How returns a description of a container's allocation. It does not use the names of the charging
-// methods, because the holder of a whole GPU may be charged only a part of the GPU's energy.
+// How returns a description of a container's allocation. It does not use the names of the charging methods. The holder
+// of a whole GPU may be charged only a part of the GPU's energy.
 func (g *GPU) How(c Container) string {
 	what := "the GPU"
 	if c.GPUInstance != "" {

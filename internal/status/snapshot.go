@@ -176,8 +176,7 @@ func newContainer(k gpu.AccountKey) Container {
 	}
 }
 
-// shown returns a string in the form in which labels contain it, which is valid UTF-8 of limited length. The output
-// functions escape the string.
+// shown returns a string as labels contain it: valid UTF-8 of limited length. The output functions escape the string.
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }

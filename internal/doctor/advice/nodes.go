@@ -93,8 +93,8 @@ func (c *Cluster) states() (groups []*group) {
 	return groups
 }
 
-// on returns the name of the Node to which a pod is bound, or for which the DaemonSet controller created
-// the pod.
+// on returns the Node to which the pod is bound. Before the pod is bound, it returns the Node for which the DaemonSet
+// controller created the pod.
 func (p *pod) on() string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
@@ -124,7 +124,7 @@ func (c *Cluster) state(n *node) state {
 	case !c.installed():
 		return state{level: todo, text: "no exporter: gpuledger is not installed"}
 	}
-	// A DaemonSet that allows a pod on the Node has precedence over the others.
+	// DaemonSets that allow a pod on the Node come first.
 	slices.SortStableFunc(absent, func(a, b *host) int { return cmp.Compare(a.refusals(n), b.refusals(n)) })
 	for _, h := range absent {
 		if s := c.missing(h, n); s.text != "" {

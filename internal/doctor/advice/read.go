@@ -218,8 +218,8 @@ func (i *injector) namespaces() (names []string) {
 	return names
 }
 
-// readHosts reads the pods and warnings of the DaemonSets that contain the exporter, and of the
-// DaemonSets to which a policy may add the exporter, such as device plugins.
+// readHosts reads pods and warnings. It reads them for the DaemonSets that contain the exporter, and for the DaemonSets
+// to which a policy may add the exporter.
 func (c *Cluster) readHosts(r *reader) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]

@@ -132,7 +132,7 @@ func (o *Choice) addRuntimeClass() {
 	}
 }
 
-// apart returns a copy of the choice in which the exporter runs in its own DaemonSet and not as a sidecar.
+// apart returns a copy of the choice with the exporter in its own DaemonSet.
 func (o *Choice) apart() *Choice {
 	a := *o
 	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
@@ -140,8 +140,7 @@ func (o *Choice) apart() *Choice {
 	return &a
 }
 
-// beside returns a copy of the choice in which the exporter runs as a sidecar in the device plugin's pods and not in
-// its own DaemonSet.
+// beside returns a copy of the choice with the exporter as a sidecar in the device plugin's pods.
 func (o *Choice) beside() *Choice {
 	b := *o
 	b.Overlay = map[*plugin]string{operatorPlugin: "operator", helmPlugin: "helm", staticPlugin: "static"}[o.plugin.plugin]

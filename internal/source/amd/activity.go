@@ -61,8 +61,8 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 	weigh(out, occupied, uses, span)
 }
 
-// maxSpan is the longest time between two readings for which activity is computed. If two ticks are longer, the limit
-// is two ticks.
+// maxSpan is the longest time between two readings for which activity is computed. If two ticks are longer than
+// maxSpan, the limit is two ticks.
 const maxSpan = 10 * time.Second
 
 // If the activity of one partition is unknown, readInstances adds nothing.
@@ -94,8 +94,8 @@ const noise = 0.05
 
 // weigh divides the GPU's activity among its processes. DRM clients get their busy time. The remaining activity is
 // divided among the other processes by their occupancy at one moment. If there is only one other process, it gets all
-// of the remaining activity. The activity is unknown if the GPU worked but no process had work, or if a busy time is
-// impossible.
+// of the remaining activity. The activity is unknown in two cases: the GPU worked but no process had work, or a busy
+// time is impossible.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

@@ -108,8 +108,8 @@ func (r *reader) addRetiredPages(h *healthValues) {
 	h.add(gpu.RetiredPagesPending, value{min(pending, 1), true}, 1)
 }
 
-// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". They contain the page
-// number, the page size and a letter: R for a reserved page, P for a pending page, or F for a page that could not be
+// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". Each line contains the
+// page number, the page size and a letter. R means a reserved page, P a pending page, and F a page that could not be
 // reserved (Linux, amdgpu_ras.c).
 func parseBadPages(content string) (retired, pending uint64, err error) {
 	if content = strings.TrimSpace(content); content == "" {

@@ -42,7 +42,7 @@ type field struct{ at, width int }
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	limits                                                                        [numLimits]field
-	// partitions is the offset of the first partition, stride is the distance between two partitions, and busy is the
+	// partitions is the offset of the first partition. stride is the distance between two partitions. busy is the
 	// offset of the sums in a partition. If stride is 0, the layout has no partitions.
 	partitions, stride, busy int
 }

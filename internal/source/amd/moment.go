@@ -18,9 +18,9 @@ type moment struct {
 	activity value
 }
 
-// Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick, until the
-// context ends. Without Run, each Read reads the occupancy itself. A process could then hide its work by working only
-// between the ticks.
+// Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick. It returns when
+// the context ends. Without Run, each Read reads the occupancy itself. A process could then hide its work by working
+// only between the ticks.
 func (s *Source) Run(ctx context.Context) error {
 	for {
 		select {

@@ -46,8 +46,7 @@ type reader struct {
 }
 
 // identityAge is the time after which the identity is read again. A part of the identity may have been unreadable, and
-// power limits can change. Error counts are read at the same interval and not at each tick, because reading them
-// queries registers of the GPU.
+// power limits can change. Error counts are not read at each tick, because reading them queries registers of the GPU.
 const identityAge = 10 * time.Second
 
 func (r *reader) look() look {

@@ -21,8 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// The fake client library in the folder scratch is compiled only when a test first needs it, because fuzzing workers
-// never need it.
+// The fake client library in the folder scratch is compiled when a test first needs it. Fuzzing workers never need it.
 var scratch string
 
 var library = sync.OnceValue(func() string {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// The environment variable otherLibrary contains the library for a child process of this test binary, because a process
-// can load only one library.
+// otherLibrary is an environment variable with the library for a child process of this test binary. A process can load
+// only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
 func printError(path string) {

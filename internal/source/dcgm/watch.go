@@ -153,8 +153,8 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest omits a field that no watch reads for all the given entities, because the engine logs a line for each value
-// that is not watched.
+// latest omits a field unless a watch reads it for all the given entities. The engine logs a line for each value that
+// is not watched.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })

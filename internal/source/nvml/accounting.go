@@ -17,8 +17,8 @@ import (
 //
 // nvml.h documents the functions and the units of the sums. Older drivers update the sums once a second from the
 // samples in the ring buffer (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts are inferred and not verified on
-// hardware: sampleCount counts all samples during the life of a process, even samples that do not name the process;
-// startTime is wall-clock time; and the last samples of a process may be added after its end.
+// hardware. sampleCount counts all samples during the life of a process, even samples that do not name the process.
+// startTime is wall-clock time. The last samples of a process may be added after its end.
 type accounts struct {
 	at time.Duration // boot-clock time at which the sums end
 	of map[uint32]account
@@ -128,8 +128,8 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns the increase of each sum since an earlier reading. It returns false if an increase is unknown, for
-// example because a process without an earlier sum started before that reading.
+// since returns the increase of each sum since an earlier reading. It returns false if an increase is unknown. An
+// example is a process without an earlier sum that started before the earlier reading.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
 	done := make(map[uint32]account, len(a.of))

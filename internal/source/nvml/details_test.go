@@ -213,7 +213,7 @@ func TestDetailCallFails(t *testing.T) {
 }
 
 // TestDetailIntervals checks the intervals of calls over two days with a driver reload and the loss of a GPU. These
-// events must not cause another check of the InfoROM, because the check reads its flash memory.
+// events must not cause another check of the InfoROM, because a check reads flash memory.
 func TestDetailIntervals(t *testing.T) {
 	r := newDetailReader(t, "margin=20", "persistence=1", "inforom=1")
 	r.read(0)

@@ -133,7 +133,7 @@ var clockReasonBits = []struct {
 // maxReasons is greater than the mask with all reasons. A mask above maxReasons is invalid.
 const maxReasons = 1 << 24
 
-// clockReasons returns 1 for each active reason, and 0 for each other reason that the GPU supports.
+// clockReasons returns 1 for each active reason, and 0 for each inactive reason that the GPU supports.
 func clockReasons(g *gpuReader) ([]gpu.HealthValue, ret) {
 	if !g.lib.has("nvmlDeviceGetSupportedClocksEventReasons") {
 		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND

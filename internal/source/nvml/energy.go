@@ -101,9 +101,9 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses a kind of meter if err is nil. It returns true if no other kind should be tried at this reading. This
-// is the case if the kind was chosen, or if it failed although the driver may support it. A failed kind is tried again
-// later.
+// settle chooses a kind of meter if err is nil. It returns true if no other kind should be tried at this reading. The
+// search ends when a kind was chosen, or when a kind failed although the driver may support it. A failed kind is tried
+// again later.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)

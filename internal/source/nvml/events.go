@@ -55,7 +55,7 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents must not run during a wait for events, so it runs when the session starts and between two waits.
+// renewEvents must not run during a wait for events. Therefore it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// If the driver's call fails, waitEvent replaces the event set, because the driver rejects a whole set if one of its
-// GPUs is lost. Every other GPU is registered with the new set when the GPU is next read. waitEvent runs in a lane.
+// After a failed call, waitEvent replaces the event set. The driver rejects a whole set if one of its GPUs is lost.
+// Every other GPU is registered with the new set when the GPU is next read. waitEvent runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {

@@ -115,8 +115,8 @@ func TestXIDStage(t *testing.T) {
 	}
 }
 
-// After the loss of a GPU, the events of the other GPUs must be reported, although the driver rejects an event set that
-// contains a lost GPU.
+// The driver rejects an event set that contains a lost GPU. Nevertheless, the events of the other GPUs must be reported
+// after the loss.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())

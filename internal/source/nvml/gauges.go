@@ -60,8 +60,8 @@ func clock(which gonvml.ClockType) func(*gpuReader) ([3]float64, ret) {
 	}
 }
 
-// rates caches the result of nvmlDeviceGetUtilizationRates during one reading of the GPU, because both the gauges and
-// the health values use it.
+// rates caches the result of nvmlDeviceGetUtilizationRates during one reading of the GPU. Both the gauges and the
+// health values use the result.
 type rates struct {
 	known bool
 	value gonvml.Utilization

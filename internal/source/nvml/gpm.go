@@ -19,10 +19,10 @@ import (
 // Hopper and newer GPUs support. It exists as long as the driver session, even while the GPU is lost. It is used only
 // in the GPU's lanes.
 //
-// The metric is SM activity, which is the share of time in which the multiprocessors have a resident warp. Energy
-// depends on the amount of work, so the activity of the graphics engine is unsuitable: it is the same for a small
-// kernel and a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance
-// and not to the GPU. GPM streaming is a setting of the host, which this package does not change.
+// The metric is SM activity: the share of time in which the multiprocessors have a resident warp. Energy depends on the
+// amount of work. The activity of the graphics engine is unsuitable, because it is the same for a small kernel and a
+// large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance and not to the
+// GPU. GPM streaming is a setting of the host, which this package does not change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -214,8 +214,8 @@ var errNotOffered = errors.New("GPM is not supported")
 
 var errNoBase = errors.New("no earlier sample")
 
-// maxInterval is the longest time over which the activity of instances may be averaged. If two ticks are longer, the
-// limit is two ticks.
+// maxInterval is the longest time over which the activity of instances may be averaged. If two ticks are longer than
+// maxInterval, the limit is two ticks.
 const maxInterval = 10 * time.Second
 
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
@@ -268,7 +268,7 @@ func (g *gpm) settle() {
 	}
 }
 
-// undo removes the samples of the last reading, so that the next reading also covers this time.
+// undo removes the samples of the last reading, so that the next reading also covers the time of the last reading.
 func (g *gpm) undo() {
 	if g.instances.Busy() || !g.moved {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// While a call hangs for one of eight GPUs, the seven other GPUs must be read, and the hung GPU must have no reading
-// until the call returns.
+// While a call hangs for one of eight GPUs, the seven other GPUs must be read. The hung GPU must have no reading until
+// the call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {

@@ -17,8 +17,8 @@ type healthReader struct {
 	fields []fieldReader
 	// request is the argument of the last call. Each call reuses its memory.
 	request []gonvml.FieldValue
-	// since is the boot-clock time at which all fields, including rejected fields, were last requested; 0 before the
-	// first reading.
+	// since is the boot-clock time of the last request for all fields, including rejected fields; 0 before the first
+	// reading.
 	since time.Duration
 	// answers has an element for each of healthCalls.
 	answers []answer
@@ -40,7 +40,7 @@ type fieldReader struct {
 	// last is the last value that was read. known is set if the current reading returned a value.
 	last  uint64
 	known bool
-	// name is the name under which the counter of a link is reported, or empty before the counter was first read.
+	// name is the reported name of a link's counter, or empty before the counter was first read.
 	name string
 }
 
@@ -178,8 +178,8 @@ func (f *fieldReader) isCounterOfLink() bool {
 	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
-// healthInteger returns the integer value of a field. It rejects a double without a time, because drivers return such
-// a value for ECC fields while ECC is disabled.
+// healthInteger returns the integer value of a field. It rejects a double without a time. Drivers return such a value
+// for ECC fields while ECC is disabled.
 func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	if r := ret(v.NvmlReturn); r != gonvml.SUCCESS {
 		return 0, r

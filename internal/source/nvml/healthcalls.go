@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// reaskAfter is the time after which unsupported values are requested again, because they may
-	// become available when ECC or MIG is changed.
+	// reaskAfter is the time after which unsupported values are requested again. A change of ECC or MIG may make these
+	// values available.
 	reaskAfter = 10 * time.Minute
 	// seldom is the time between two readings of limits, modes and versions.
 	seldom = 10 * time.Minute

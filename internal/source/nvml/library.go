@@ -41,7 +41,7 @@ func (l *library) version() string {
 }
 
 // probe checks that the library can be loaded, and that it contains the functions that are called without an earlier
-// lookup. go-nvml does not return the reason if loading fails, and calls nvmlInit even if the library is not NVML.
+// lookup. go-nvml does not return the reason if loading fails. It also calls nvmlInit if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
@@ -151,8 +151,7 @@ func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports whether a call that returned this error will fail as long as this driver is
-// loaded.
+// unsupported reports whether the failed call will keep failing while this driver is loaded.
 func unsupported(err error) bool {
 	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Lists of thousands of processes must be read. If the list of a GPU contains a million processes, the processes of the
-// GPU must be unknown, and no memory may be allocated for the list. The other GPU must be read.
+// Lists of thousands of processes must be read. If a GPU's list contains a million processes, the GPU's processes must
+// be unknown. No memory may be allocated for this list. The other GPU must be read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {

@@ -30,8 +30,8 @@ type position struct {
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
-// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when the GPU is lost and
-// when the driver is reloaded, because known values need not be read again.
+// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, the GPU is lost or the
+// driver is reloaded. Known values need not be read again.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -62,9 +62,8 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops values that are invalid after a driver reload: the reloaded driver counts from zero, has new MIG
-// instances, and may be a newer version with a better energy counter. The integrals are kept, because this package
-// computes them.
+// reopened drops values that a driver reload makes invalid. The reloaded driver counts from zero, has new MIG
+// instances, and may have a better energy counter. The integrals are kept, because this package computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,9 +19,9 @@ type migDevice struct {
 	instance string // id of the GPU instance
 }
 
-// same reports whether two readings of a MIG index returned the same device. Comparing the UUID is not enough: the
-// driver derives the UUID from the ids of the instances (NVIDIA open-gpu-kernel-modules, gpu_uuid.c), and it reuses
-// these ids for instances with other profiles.
+// same reports whether two readings of a MIG index returned the same device. Comparing the UUID is not enough. The
+// driver derives the UUID from the ids of the instances (NVIDIA open-gpu-kernel-modules, gpu_uuid.c), and reuses these
+// ids for instances with other profiles.
 func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }

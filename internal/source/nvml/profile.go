@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler integrates the activities of a GPU or of a MIG instance, which are measured through GPM. The activities of
-// MIG instances are measured in the lane [gpm.instances]. The activities of a GPU that is not in MIG mode are measured
-// in [gpm.lane].
+// A profiler integrates the activities that GPM measures for a GPU or a MIG instance. The activities of MIG instances
+// are measured in the lane [gpm.instances]. The activities of a GPU that is not in MIG mode are measured in [gpm.lane].
 type profiler struct {
 	// retryAt is the boot-clock time until which the driver is not called after an error.
 	retryAt time.Duration

@@ -21,7 +21,7 @@ type quietTimes struct {
 }
 
 // readQuietPower does nothing in MIG mode, because the driver then has no utilisation samples. It also does nothing if
-// the energy counter covers a module, because a module uses more energy than the GPU's power samples show.
+// the energy counter covers a module. A module uses more energy than the GPU's power samples show.
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)

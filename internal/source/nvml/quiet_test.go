@@ -56,8 +56,8 @@ func sharers(run int, averaging int) *quietWorld {
 	return newQuietWorld(uint64(run), 110, averaging, work, runs)
 }
 
-// For each kind of power sensor, the idle power of GPUs with two to ten owners must be measured, although such GPUs are
-// rarely quiet for seconds.
+// The idle power of GPUs with two to ten owners must be measured for each kind of power sensor. Such GPUs are rarely
+// quiet for seconds.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")

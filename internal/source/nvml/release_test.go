@@ -56,8 +56,8 @@ func TestReleaseDriver(t *testing.T) {
 	}
 }
 
-// All GPUs except the released GPU must be opened, and the released GPU must be reported without a reading. If a GPU
-// cannot be opened by its PCI address, this must not affect other GPUs.
+// All GPUs except the released GPU must be opened, and the released GPU must be reported without a reading. A GPU that
+// cannot be opened by its PCI address must not affect other GPUs.
 func TestReleaseGPU(t *testing.T) {
 	clock := clockAtTwo()
 	d := newDriver(t, eight())

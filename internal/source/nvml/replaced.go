@@ -19,8 +19,8 @@ type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
 	// Path is the path of the library. NewFile is set if another file has replaced the library at this path. If the
-	// program is executed again, it loads the new file. If NewFile is not set, this process cannot see the new library,
-	// because a container keeps the file that was mounted when the container was created.
+	// program is executed again, it loads the new file. If NewFile is not set, this process cannot see the new library.
+	// A container keeps the file that was mounted at the container's creation.
 	Path    string
 	NewFile bool
 }
@@ -92,8 +92,8 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
 		return nil
 	}
-	// In a container /proc/driver/nvidia/version is a copy that was made when the container was created
-	// (libnvidia-container, nvc_mount.c), so the copy is not read.
+	// The file /proc/driver/nvidia/version is not read. In a container, it is a copy from the container's creation
+	// (libnvidia-container, nvc_mount.c).
 	module, _ := os.ReadFile(filepath.Join(s.cfg.SysFS, "module/nvidia/version"))
 	r := &Replaced{Kernel: strings.TrimSpace(string(module)), Library: (&library{Interface: s.nvml}).version(), Path: m.path}
 	if r.Kernel == "" || r.Library == "" || r.Kernel == r.Library {

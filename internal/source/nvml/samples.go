@@ -88,7 +88,7 @@ func (g *gpuReader) noteClock() {
 }
 
 // isMixed reports whether the driver's buffer contains samples from before the wall clock was set back. The buffer may
-// cover more time than [ringSpan], so it counts as mixed while it contains samples with a time in the future. If such
+// cover more time than [ringSpan]. It counts as mixed while it contains samples with a time in the future. If such
 // samples remain for more than twice ringSpan, they are invalid and ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
@@ -102,8 +102,8 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 }
 
 // since returns the wall-clock time after which samples are requested, in µs. Unless the wall clock was set, this is
-// the time of the newest sample. The time of the last reading is not used, because its conversion from the boot clock
-// is inexact and the driver could return the newest sample again.
+// the time of the newest sample. The time of the last reading is not used. Its conversion from the boot clock is
+// inexact, so the driver could return the newest sample again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

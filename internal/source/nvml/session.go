@@ -162,9 +162,9 @@ func (d *session) countDevices() census {
 	return census{n, err}
 }
 
-// renumber creates the slots again if the number of GPUs has changed, because the driver's indices shift when a GPU
-// disappears. It waits until no call is in flight, because otherwise there could be two calls for a GPU at the same
-// time. Until then, the old handles continue to work.
+// renumber creates the slots again if the number of GPUs has changed. The driver's indices shift when a GPU disappears.
+// renumber waits until no call is in flight. Otherwise two calls for one GPU could run at the same time. Until then,
+// the old handles continue to work.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {

@@ -14,8 +14,8 @@ import (
 // A slot contains the GPU at one index in the driver's list.
 type slot struct {
 	index int
-	// bus is the PCI address through which the GPU is opened, or empty if the GPU is opened through
-	// its index in the driver.
+	// bus is the PCI address through which the GPU is opened. If it is empty, the GPU is opened through its index in
+	// the driver.
 	bus  string
 	lane lane.Lane[look]
 	// reader is nil while the GPU is unknown or lost. While the lane is busy, the reader belongs to
@@ -203,8 +203,8 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// After each pause, complete reads the missing parts of a GPU's identity, the fabric, the recovery action and, if
-// enabled, the health, the details and the profile. It registers the GPU for events. It runs in a lane.
+// After each pause, complete reads the missing parts of a GPU's identity, the fabric and the recovery action. If
+// enabled, it also reads the health, the details and the profile. It registers the GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

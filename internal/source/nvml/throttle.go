@@ -25,8 +25,8 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// If the time between two readings of the reasons is longer than throttleGap and longer than two ticks, this time does
-// not count as throttled.
+// throttleGap is the longest time between two readings of the reasons that can count as throttled. If two ticks are
+// longer than throttleGap, the limit is two ticks.
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older
@@ -71,7 +71,7 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 	r.Throttled = new(t.times)
 }
 
-// If two counters have the same cause, readThrottleCounters adds the larger increase.
+// If two counters have the same cause, readThrottleCounters adds the larger of their increases.
 func (g *gpuReader) readThrottleCounters(q *inquiry, r *gpu.Reading) {
 	t := &g.throttle
 	values, err := query(q, "nvmlDeviceGetFieldValues", func() ([]gonvml.FieldValue, ret) {

@@ -32,7 +32,7 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// After this work, the power falls by 400 W within 20 ms, so the program detects that the driver averages power only
+// After this work, the power falls by 400 W within 20 ms. So the program detects that the driver averages power only
 // over a short time.
 func (r *recording) steep(times int) {
 	for range times {
