@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,17 +141,12 @@ func (b *bench) step() {
 // of the error is reproducible.
 func (b *bench) awaitXID() {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
-	defer cancel()
+	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.node.NVML.Run(ctx) }()
 	arrived := func(g gpu.GPU) bool { return g.Events.Count > 0 }
-	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
-		<-time.After(10 * time.Millisecond)
+	for !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
 		b.node.Sampler.Tick(ctx)
-	}
-	if ctx.Err() != nil {
-		b.t.Error("no XID error within 5 minutes")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -185,6 +181,12 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
+// runTimeless runs a subtest in a bubble of synctest. The time of a bubble stands still while a call is in flight. So no
+// timeout expires, and the results do not depend on the speed of the machine.
+func runTimeless(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 // TestGolden compares both pages of every scenario with golden files, after half a minute of simulated time. To update
 // the golden files, run go test ./internal/app -update and review the diff. With -short, it runs only one scenario of
 // each kind.
@@ -193,7 +195,7 @@ func TestGolden(t *testing.T) {
 		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
 			continue
 		}
-		t.Run(sc.Name, func(t *testing.T) {
+		runTimeless(t, sc.Name, func(t *testing.T) {
 			got := play(t, sc.Name, false)
 			golden.Check(t, sc.Name+".prom", []byte(got.page()))
 			golden.Check(t, sc.Name+".record.prom", []byte(got.record()))
@@ -207,7 +209,7 @@ func TestGolden(t *testing.T) {
 // for lines about sources.
 func TestGoldenWithEngine(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "mig", "lost"} {
-		t.Run(name, func(t *testing.T) {
+		runTimeless(t, name, func(t *testing.T) {
 			b := play(t, name, true)
 			if page := b.page(); !strings.Contains(page, `dcgm_version="4.6.1"`) || !strings.Contains(page, `gpuledger_stage_up{stage="dcgm"} 1`) {
 				t.Error("the page shows no readings of the host engine")
@@ -241,7 +243,7 @@ var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
 // pages.
 func TestGoldenOnGKE(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
-		t.Run(name, func(t *testing.T) {
+		runTimeless(t, name, func(t *testing.T) {
 			sc, err := simnode.Lookup(name)
 			if err != nil {
 				t.Fatal(err)
