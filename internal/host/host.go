@@ -1,5 +1,5 @@
-// Package host reads data about the machine from the kernel. The data is the identity of the
-// machine in its firmware, the GPUs on the PCI bus, the boot id, and the clocks.
+// Package host reads data about the machine from the kernel: the machine's identity in its firmware, the GPUs on the
+// PCI bus, the boot id, and the clocks.
 package host
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Now returns the current time on the wall clock and on CLOCK_BOOTTIME, which includes the time in
-// which the machine is suspended, and which is never set.
+// Now returns the current time on the wall clock and on CLOCK_BOOTTIME. CLOCK_BOOTTIME includes the time in which the
+// machine is suspended, and is never set.
 func Now() gpu.Instant {
 	var ts unix.Timespec
 	// This call cannot fail on Linux 2.6.39 and newer.
@@ -45,8 +45,8 @@ func (h Host) BootID() (string, error) {
 	return id, nil
 }
 
-// Node reads the machine's identity from /sys/class/dmi/id. Unreadable fields are empty; only root
-// can read serial numbers.
+// Node reads the machine's identity from /sys/class/dmi/id. Unreadable fields are empty, because only root can read
+// serial numbers.
 func (h Host) Node() (gpu.Node, error) {
 	fs, err := sysfs.NewFS(h.SysFS)
 	if err != nil {
@@ -74,10 +74,11 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// CountPCI counts the PCI devices that match one of the classes and that a source is expected to
-// list. If the driver lists fewer GPUs than this count, a GPU is missing. CountPCI does not use the
-// function PciDevices in the package procfs. This function reads thirty files per device, and if
-// one file is malformed, it fails for all devices.
+// CountPCI counts the PCI devices of the given classes that a source is expected to list. If the driver lists fewer
+// GPUs, a GPU is missing.
+//
+// CountPCI does not use procfs.PciDevices, which reads thirty files per device. If one file is malformed, that function
+// fails for all devices.
 func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -98,11 +99,13 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 }
 
 // served reports whether a driver for GPUs serves a device, or should serve it. A GPU that fell off the bus remains
-// bound to its driver. If a GPU has no driver, a driver should serve it, because the GPU could not be initialised.
-// If a device is bound to a different driver, a virtual machine uses the device (vfio-pci and its variants,
-// pciback), or it is used for a display (nouveau). driver_override reserves a device for such use before the device
-// is bound to a driver. The folder of an SR-IOV virtual function in /sys contains a link to the GPU, except inside
-// the virtual machine that uses the function.
+// bound to its driver. If a GPU has no driver, it could not be initialised, so a driver should serve it.
+//
+// If a device is bound to a different driver, a virtual machine uses it (vfio-pci and its variants, pciback), or it is
+// used for a display (nouveau). driver_override reserves a device for such a driver in advance.
+//
+// In /sys, the folder of an SR-IOV virtual function contains a link to the GPU. This link is missing inside the virtual
+// machine that uses the function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false

@@ -49,8 +49,8 @@ func TestCountPCI(t *testing.T) {
 	}
 }
 
-// TestCountPCIAttribute checks that a display controller counts only if it has a unique id, because the graphics unit
-// of a processor has the same PCI class.
+// TestCountPCIAttribute checks that a display controller counts only if it has a unique id. The graphics unit of a
+// processor has the same PCI class, but no unique id.
 func TestCountPCIAttribute(t *testing.T) {
 	root := t.TempDir()
 	classes := []gpu.PCIClass{{Vendor: "0x1002", Class: "0x1200"}, {Vendor: "0x1002", Class: "0x0380", Attribute: "unique_id"}}

@@ -8,8 +8,8 @@ import (
 )
 
 // Paths returns the path of each line <hierarchy>:<controllers>:<path> of a cgroup file, split into segments. Cgroup v1
-// has a line for each hierarchy, and cgroup v2 has one line. The path of a malformed line is nil. Paths removes the
-// suffix " (deleted)", which the kernel adds to the path of a removed cgroup.
+// has a line for each hierarchy. Cgroup v2 has one line. The path of a malformed line is nil. Paths removes the suffix
+// " (deleted)", which the kernel adds to the path of a removed cgroup.
 func Paths(cgroup string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for line := range strings.Lines(cgroup) {
@@ -30,7 +30,7 @@ func Paths(cgroup string) iter.Seq2[[]string, error] {
 	}
 }
 
-// IsUserSlice reports whether a segment is systemd's slice for all users or the systemd manager of one user. Users
+// IsUserSlice reports whether a segment is systemd's slice for all users, or the systemd manager of one user. Users
 // choose the names of the cgroups below such a segment.
 func IsUserSlice(segment string) bool {
 	return segment == "user.slice" || strings.HasPrefix(segment, "user@") && strings.HasSuffix(segment, ".service")

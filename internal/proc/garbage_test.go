@@ -8,7 +8,7 @@ import (
 )
 
 // A poll reads thousands of processes, so the content of each file must stay on the stack. Stat may allocate only the
-// path of the file, the same path for the system call, and the name of the process.
+// path of the file, a copy of the path for the system call, and the name of the process.
 func TestStatLeavesLittle(t *testing.T) {
 	tree := Tree{"/proc"}
 	pid := uint32(os.Getpid())

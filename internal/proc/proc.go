@@ -27,7 +27,7 @@ const UserHZ = 100
 
 // Process flags from include/linux/sched.h.
 const (
-	// exiting is PF_EXITING. The driver may still list an exiting process while it frees the GPU memory of the process.
+	// exiting is PF_EXITING. The driver may still list an exiting process while it frees the process's GPU memory.
 	exiting = 0x4
 	// kernelThread is PF_KTHREAD.
 	kernelThread = 0x200000
@@ -39,7 +39,7 @@ const maxPIDs = 4 << 20
 // Tree reads processes from a proc file system mounted at Root.
 type Tree struct{ Root string }
 
-// Stat contains those fields of /proc/<pid>/stat that the program uses.
+// Stat contains some fields of /proc/<pid>/stat.
 type Stat struct {
 	Name    string // field 2; the same bytes as in /proc/<pid>/comm
 	Exiting bool   // part of field 9
@@ -47,7 +47,7 @@ type Stat struct {
 	Start   uint64 // field 22, in ticks since boot
 }
 
-// PIDs lists the processes, in ascending order.
+// PIDs lists the processes in ascending order.
 func (t Tree) PIDs() ([]uint32, error) {
 	dir, err := os.Open(t.Root)
 	if err != nil {
@@ -81,8 +81,7 @@ func (t Tree) BootTime() (time.Time, error) {
 	return time.Unix(int64(s.BootTime), 0), nil
 }
 
-// Stat reads the name and the start time of a process. It uses only one read, so that both values belong to the same
-// process.
+// Stat reads the name and the start time of a process. It reads only once, so that both values belong to one process.
 func (t Tree) Stat(pid uint32) (Stat, error) { return readStat(t.File(pid, "stat")) }
 
 // The file may belong to a process or to one of its threads.
@@ -100,9 +99,10 @@ func readStat(file string) (Stat, error) {
 }
 
 // Cgroup returns the content of /proc/<pid>/cgroup, and the stat of the process to which this content belongs. The
-// argument before is an earlier result of Stat. If the PID was reused after that, the result belongs to the new
-// process. The stat is valid unless the error is ErrGone. The content is empty for a kernel thread: it belongs to the
-// root cgroup, which has no name in a private cgroup namespace.
+// argument before is an earlier result of Stat. If the PID was reused since then, the result belongs to the new
+// process. The stat is valid unless the error is ErrGone.
+//
+// The content is empty for a kernel thread, because the root cgroup has no name in a private cgroup namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -141,8 +141,8 @@ func inRoot(cgroup string) bool {
 // maxThreads is the maximum number of threads that are read to find a running thread.
 const maxThreads = 32
 
-// If the main thread of a process has exited, cgroupOfThreads returns the cgroup of another thread that still runs. It
-// returns an empty text if it finds no such thread.
+// cgroupOfThreads returns the cgroup of another thread if the main thread of a process has exited. It returns an empty
+// text if no such thread still runs.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
@@ -176,8 +176,8 @@ func (t Tree) File(pid uint32, name string) string {
 // fileSize is in bytes. It is enough for the files of most processes.
 const fileSize = 2048
 
-// readFile appends the content of a file to buf, which may be on the stack. A poll reads thousands
-// of files, and os.ReadFile would allocate a kilobyte for each file.
+// readFile appends the content of a file to buf, which may be on the stack. os.ReadFile would allocate a kilobyte for
+// each file, and a poll reads thousands of files.
 func readFile(name string, buf []byte) ([]byte, error) {
 	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -214,7 +214,7 @@ func goneOr(err error) error {
 }
 
 // parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes, including parentheses and
-// newlines. The parser of the package procfs is not used, because it panics if a line ends within the name.
+// newlines. The parser of procfs is not used, because it panics if a line ends within the name.
 func parseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
@@ -247,8 +247,8 @@ func parseStat(data []byte) (Stat, error) {
 // maxTitle is the maximum number of bytes that are read from a process's command line.
 const maxTitle = 256
 
-// Cmdline returns the beginning of a process's command line, with NUL bytes between arguments. If
-// the process has replaced its command line by a title, Cmdline returns the title.
+// Cmdline returns the beginning of a process's command line, with NUL bytes between arguments. If the process has set a
+// title, Cmdline returns the title.
 func (t Tree) Cmdline(pid uint32) (string, error) {
 	f, err := os.Open(t.File(pid, "cmdline"))
 	if err != nil {

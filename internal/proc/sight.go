@@ -9,14 +9,14 @@ import (
 // ErrBlind means that the tree does not list the processes of the machine.
 var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
 
-// A Sight detects whether a tree lists the machine's processes. A process that is missing from the tree may still run
-// if the proc file system is empty, hidden or not mounted.
+// A Sight detects whether a tree lists the machine's processes. If the proc file system is empty, hidden or not
+// mounted, a process that is missing from the tree may still run.
 type Sight struct {
 	Tree
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree is missing, or no longer lists process 1, which never ends.
+// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {
@@ -30,7 +30,6 @@ func (s *Sight) Blind() bool {
 	return err != nil
 }
 
-// Check returns an error if Blind returns true.
 func (s *Sight) Check() error {
 	if s.Blind() {
 		return ErrBlind

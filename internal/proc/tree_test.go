@@ -28,7 +28,7 @@ func (t tree) write(name, content string) {
 	}
 }
 
-// start creates a process or a thread. The start time is in ticks.
+// The start time is in ticks.
 func (t tree) start(folder string, ticks, flags int, cgroup string) {
 	t.write(folder+"/stat", fmt.Sprintf("7 (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", flags, ticks))
 	t.write(folder+"/cgroup", cgroup)
@@ -65,7 +65,7 @@ func TestCgroup(t *testing.T) {
 	tests := map[string]struct {
 		before proc.Stat
 		setUp  func(tree)
-		start  uint64 // expected start time of the process to which the cgroup belongs
+		start  uint64 // expected start time of the cgroup's process
 		text   string
 		err    error
 	}{

@@ -19,13 +19,13 @@ import (
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the expected error code in the sandbox, if the version of the kernel's Landlock ABI is at least abi.
+	// fails is the expected error code in the sandbox if the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }
 
-// filtered lists the attempts for which the system call filter returns EPERM. Landlock does not see these attempts,
-// because the kernel applies the filter first.
+// filtered lists the attempts for which the system call filter returns EPERM. The kernel applies the filter before
+// Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -115,7 +115,7 @@ func controlDevice(*world) error {
 	return err
 }
 
-// mayGainPrivileges returns EPERM if no_new_privs is set, because then the test program cannot gain privileges by
+// mayGainPrivileges returns EPERM if no_new_privs is set, because the test program then cannot gain privileges by
 // executing a setuid program.
 func mayGainPrivileges() error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
@@ -134,8 +134,8 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that return EPERM with the filter. Most calls have invalid arguments, so that they have no
-// effect and return another error code without the filter.
+// calls lists system calls that return EPERM with the filter. Most calls have invalid arguments. Without the filter,
+// they have no effect and return another error code.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -223,7 +223,7 @@ var allowedCalls = map[string]string{
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// noProcess is the id of no process, because it exceeds the kernel's limit for process ids (PID_MAX_LIMIT).
+// noProcess exceeds the kernel's limit for process ids (PID_MAX_LIMIT).
 const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }
@@ -259,7 +259,7 @@ func ofSocket(do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Close(fd))
 }
 
-// startThread starts goroutines that occupy a thread each, so that Go must create a new thread.
+// startThread starts goroutines that each occupy a thread, so that Go must create a new thread.
 func startThread() error {
 	var threads sync.WaitGroup
 	stop := make(chan struct{})

@@ -18,11 +18,10 @@ const (
 	sizeArgument                     = 8
 )
 
-// x32 is the bit that distinguishes the call numbers of the x32 ABI from the other call numbers of amd64.
+// x32 is the bit that distinguishes the call numbers of the x32 ABI from other call numbers of amd64.
 const x32 = 0x40000000
 
-// newFilter returns a filter that denies the calls of other architectures, because the call numbers of other
-// architectures differ.
+// newFilter returns a filter that denies the calls of other architectures, because their call numbers differ.
 func newFilter() filter {
 	return filter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArch),
@@ -76,8 +75,7 @@ func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns instructions that end the filter if at least one of the given bits is set in the accumulator. The filter
-// then returns result.
+// set returns instructions that end the filter with result if any of the given bits is set in the accumulator.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

@@ -22,11 +22,12 @@ type FilterRules struct {
 // Filter installs a seccomp filter for all threads. The filter cannot be removed. A denied system call returns EPERM,
 // like a call without the necessary capability.
 //
-// The filter contains a list of denied calls and not a list of allowed calls. A list of allowed calls would have to be
-// updated for every version of the driver's library, of libdcgm and of the C library, and could not be tested on all
-// GPUs. If the list lacked a call, the exporter could no longer read the GPUs of a node. Most denied calls act on other
-// processes, on the kernel or on the node. The calls of io_uring are denied because they bypass the filter. The program
-// needs none of the denied calls to read GPUs.
+// The filter contains a list of denied calls. A list of allowed calls would depend on the versions of the driver's
+// library, of libdcgm and of the C library, and could not be tested on all GPUs. If this list lacked a call, the
+// exporter could no longer read the GPUs of a node.
+//
+// Most denied calls act on other processes, on the kernel or on the node. The calls of io_uring are denied because they
+// bypass the filter. The program needs none of the denied calls to read GPUs.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -66,8 +67,7 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		deny(deniedHere...).
 		// If clone3 returns ENOSYS, the C library uses clone instead.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
-		// Threads need the call clone. The filter denies the creation of child processes, which the program does not
-		// need.
+		// Threads need the call clone. The filter denies child processes, which the program does not need.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
 		// These calls are allowed only for the program itself. The Go runtime sends signals to its own threads to
 		// preempt them, and reads its own resource limits.
@@ -76,12 +76,12 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
 		// With the argument 0, these calls change the scheduling of the calling thread. With another argument, they
-		// could change other processes of the same user.
+		// could change other processes of this user.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
 		only(unix.SYS_SCHED_SETAFFINITY, 0).
-		// These calls set the owner of a file, which is a process to which the kernel sends signals about the file.
+		// These calls set the owner of a file. The owner is a process to which the kernel sends signals about the file.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
 	return f.allowed()
@@ -105,8 +105,7 @@ var deniedCalls = []uint32{
 	unix.SYS_REBOOT, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
-	// calls of io_uring, because a filter checks only system calls, and cannot check the operations
-	// that a program submits through io_uring
+	// calls of io_uring, because a filter cannot check the operations that a program submits through io_uring
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 

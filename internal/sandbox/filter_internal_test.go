@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgram runs the filter in an interpreter, because it checks calls that a test cannot make. These are calls of
-// other architectures and calls that affect other processes.
+// TestProgram runs the filter in an interpreter. Thus it can check calls that a test cannot make: calls of other
+// architectures, and calls that affect other processes.
 func TestProgram(t *testing.T) {
 	const (
 		i386 = 0x40000003 // AUDIT_ARCH_I386 of linux/audit.h
 		pid  = 4711
 		high = 1 << 32
 	)
-	refused, accepted := uint32(0x00050001), uint32(0x7fff0000) // return values of a filter for a call that fails with EPERM and for an allowed call (linux/seccomp.h)
+	refused, accepted := uint32(0x00050001), uint32(0x7fff0000) // return values of a filter: EPERM, and allowed (linux/seccomp.h)
 	tests := []struct {
 		name      string
 		rules     FilterRules

@@ -23,8 +23,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns the operations that are denied unless a rule allows them. The result depends on the ABI, because a
-// kernel rejects operations that its ABI does not define.
+// denied returns the operations that are denied unless a rule allows them. A kernel rejects operations that its ABI
+// does not define, so the result depends on the ABI.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -96,8 +96,8 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	return nil
 }
 
-// allow adds a rule for a file, or for a directory and everything below the directory. If the path is missing or
-// unreachable, allow adds no rule, so the operations stay denied.
+// allow adds a rule for a file, or for a directory and everything below it. If the path is missing or unreachable,
+// allow adds no rule, so the operations stay denied.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // a rule with this right must be for a directory
@@ -144,8 +144,8 @@ func restrict(ruleset int) error {
 	return nil
 }
 
-// images returns the files that the kernel opens to execute the program. These are the program file and, if the program
-// is linked dynamically, the dynamic loader.
+// images returns the files that the kernel opens to execute the program: the program file and, for a dynamically linked
+// program, the dynamic loader.
 func images() ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {

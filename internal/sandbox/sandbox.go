@@ -2,13 +2,15 @@
 // denied operations.
 //
 // Landlock restricts a single thread, but the Go runtime starts several threads before main. Therefore one restricted
-// thread executes the program again in the same process. As a result, all threads of the executed program are in the
-// same Landlock domain. The library libpsx was not used, because it restricts each thread separately, so each thread is
-// in its own domain. Before Linux 6.15, threads in different domains cannot signal each other. The kernel's own
-// solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
+// thread executes the program again in the same process. All threads of the executed program are then in one Landlock
+// domain.
 //
-// Reading files is not restricted, because the location of the driver's files depends on the distribution and the
-// container toolkit, and may change while the program runs.
+// The library libpsx restricts each thread separately, so each thread would be in its own domain. Before Linux 6.15,
+// threads in different domains cannot signal each other. The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs
+// Linux 7.0.
+//
+// Reading files is not restricted. The location of the driver's files depends on the distribution and the container
+// toolkit, and may change while the program runs.
 package sandbox
 
 import (
@@ -23,8 +25,8 @@ import (
 
 // Rules describes the operations that remain allowed.
 type Rules struct {
-	// State is the directory in which the program writes files, or empty. If the directory is missing, Enter creates
-	// it, because a Landlock rule needs an existing directory.
+	// State is the directory in which the program writes files, or empty. Enter creates a missing directory, because a
+	// Landlock rule needs an existing directory.
 	State string
 	// Features is another directory in which the program writes files, or empty. Enter does not create it.
 	Features string
@@ -38,8 +40,8 @@ type Rules struct {
 // marker is the environment variable that passes the restrictions to the executed program.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions contains the restrictions that are in force. abi is the kernel's Landlock ABI, or 0 if the program is
-// not restricted by Landlock. filtered is set if both system call filters are installed.
+// restrictions contains the restrictions that are in force. abi is the kernel's Landlock ABI, or 0 without Landlock.
+// filtered is set if both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -58,9 +60,11 @@ func (r restrictions) environment() []string {
 // openTimeout is the timeout for opening the directories in the rules, because their file system may hang.
 const openTimeout = 2 * time.Second
 
-// Enter restricts the program and returns the kernel's Landlock ABI. A newer ABI restricts more operations. Truncation
-// is restricted since ABI 3, TCP connections since ABI 4, ioctl on devices since ABI 5, and signals since ABI 6. Enter
-// executes the program again, so main must call it first. If Enter returns an error, the program is not restricted.
+// Enter restricts the program and returns the kernel's Landlock ABI. A newer ABI restricts more operations: truncation
+// since ABI 3, TCP connections since ABI 4, ioctl on devices since ABI 5, and signals since ABI 6.
+//
+// Enter executes the program again, so main must call it first. If Enter returns an error, the program is not
+// restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
 		_ = os.Unsetenv(marker)
@@ -77,7 +81,7 @@ func Enter(r Rules) (abi int, err error) {
 	defer func() { _ = unix.Close(ruleset) }()
 	failed := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread is never unlocked, so it ends with this goroutine if it is already restricted
+		runtime.LockOSThread() // never unlocked, so a restricted thread ends with this goroutine
 		failed <- execute(ruleset, abi)
 	}()
 	return 0, <-failed
@@ -100,7 +104,7 @@ func replace(environment []string) error {
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
 	}
-	// The thread that calls execve becomes the main thread and keeps its own parent-death signal.
+	// The thread that calls execve becomes the main thread. It keeps its own parent-death signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, deathSignal, 0, 0, 0); err != nil {
 		return fmt.Errorf("set the parent-death signal: %w", err)
 	}
@@ -109,7 +113,7 @@ func replace(environment []string) error {
 
 // Restart executes the program again in the same process, with additional environment variables. The restrictions
 // remain in force. Restart returns only on errors. [FilterRules] must allow the program to execute files. Landlock
-// allows it to execute only its own file, so Restart does not execute a new version in another file.
+// allows it to execute only its own file, so Restart cannot start a new version in another file.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -117,8 +121,7 @@ func Restart(environment ...string) error {
 }
 
 // deathSignal is the signal that the program receives when its parent ends, or 0. It is a property of the main thread,
-// so it is read during the initialisation of the package. Go initialises packages on the main thread, but may run main
-// on another thread.
+// so it must be read on this thread. Go initialises packages on the main thread, but may run main on another thread.
 var deathSignal = parentDeathSignal()
 
 // parentDeathSignal ignores errors, because the call fails only for an invalid address.

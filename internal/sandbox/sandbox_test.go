@@ -46,8 +46,8 @@ const restarts = "GPULEDGER_TEST_RESTARTED"
 // world describes the environment of the program under test. The test is its parent process, listens on the ports and
 // sockets, and owns the files.
 type world struct {
-	// If Sandboxed is set, the program enters the sandbox. If Stacked is also set, the program enters nested sandboxes
-	// until the kernel returns an error.
+	// If Sandboxed is set, the program enters the sandbox. If Stacked is also set, it enters nested sandboxes until the
+	// kernel returns an error.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
 	Restarted          bool   // restart in the sandbox
@@ -121,7 +121,7 @@ func code(err error) string {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // not t.TempDir, which may be in /dev, where the sandbox allows writing
+	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // not t.TempDir, because it may be in /dev, where the sandbox allows writing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func explore(t *testing.T, w world) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel sends the parent-death signal when the thread that started the program ends, so this thread must not
+	// The kernel sends the parent-death signal when the thread that started the program ends. So this thread must not
 	// end early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -188,8 +188,8 @@ func needLandlock(t *testing.T) {
 	t.Logf("Landlock ABI %d", abi)
 }
 
-// TestEnter checks that the sandbox allows only the operations that the exporter needs, and that the process and its
-// name do not change. Outside the sandbox, all operations must succeed.
+// TestEnter checks that the sandbox allows only the operations that the exporter needs. The process and its name must
+// not change. Outside the sandbox, all operations must succeed.
 func TestEnter(t *testing.T) {
 	for _, tt := range []world{
 		{},
@@ -204,7 +204,7 @@ func TestEnter(t *testing.T) {
 			w.Filtered, w.Restarted = tt.Filtered, tt.Restarted
 			if w.Sandboxed = tt.Sandboxed; w.Sandboxed {
 				needLandlock(t)
-			} else if err := os.Mkdir(w.State, 0o700); err != nil { // without a sandbox, the test creates the folder, because Enter does not run
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // without a sandbox, Enter does not create the folder
 				t.Fatal(err)
 			}
 			got := explore(t, w)
@@ -269,8 +269,8 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks that the program runs in the sandbox, but cannot write files, if the state folder cannot be
-// created.
+// TestNoStateFolder checks that the program runs in the sandbox if the state folder cannot be created. The program must
+// not be able to write files.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -281,8 +281,8 @@ func TestNoStateFolder(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the program continues if the kernel refuses to restrict it, such as in the seventeenth nested
-// sandbox.
+// TestRefused checks that the program continues if the kernel refuses to restrict it. The kernel refuses the
+// seventeenth nested sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)

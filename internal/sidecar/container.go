@@ -1,7 +1,6 @@
 // Package sidecar defines the exporter's container and the patch that adds it to a pod.
 //
-// The generator of the manifests and the reconciler's webhook both use this package, so that they add the same
-// container.
+// The generator of the manifests and the reconciler's webhook share this package, so both add an identical container.
 package sidecar
 
 import (
@@ -11,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the exporter's container and port, and the prefix of the names of its volumes. A pod that
+// Name is the name of the exporter's container and port. It is also the prefix of the names of its volumes. A pod that
 // contains such a name already has the container.
 const Name = "gpuledger"
 
 // Port is the port on which the exporter listens.
 const Port = 9840
 
-// tokenPath is the path at which the API server mounts the ServiceAccount token of a pod into each container. It does
-// this only for containers without a mount at exactly this path.
+// tokenPath is the path at which the API server mounts the pod's ServiceAccount token into each container. It skips
+// containers that already have a mount at this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder on the host that the exporter uses.
@@ -38,8 +37,8 @@ var hostFolders = []mount{
 
 // Container returns the exporter's container.
 //
-// It has no probes, because a failed probe would make the device plugin's pod not ready and stall a roll-out. The
-// exporter reports errors in its metrics.
+// The container has no probes, because a failed probe would make the device plugin's pod not ready and stall a
+// roll-out. The exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
 	c := PlainContainer(image)
 	c.Env = slices.Insert(c.Env, NVIDIAEnvAt, NVIDIAEnv...)
@@ -55,8 +54,8 @@ var NVIDIAEnv = []corev1.EnvVar{
 // NVIDIAEnvAt is the index of [NVIDIAEnv] in the container's list of variables.
 const NVIDIAEnvAt = 1
 
-// PlainContainer returns the exporter's container for the pods of AMD's device plugin. The container does not get
-// NVIDIA's driver, because the exporter reads AMD's GPUs in /sys.
+// PlainContainer returns the exporter's container for the pods of AMD's device plugin. It does not request NVIDIA's
+// driver, because the exporter reads AMD's GPUs in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -92,9 +91,9 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes that the container from [Container] mounts.
 //
-// The volumes of host folders have no type. If a volume had a type, the kubelet would check the type before it starts
-// the pod, and a failed check would keep the device plugin from starting. Without a type, the container runtime creates
-// a missing folder. If this fails, only the exporter's container fails.
+// The volumes of host folders have no type. Otherwise the kubelet would check the type before it starts the pod, and a
+// failed check would keep the device plugin from starting. Without a type, the container runtime creates a missing
+// folder. If this fails, only the exporter's container fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -107,15 +106,15 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// These constants describe where the container mounts the exporter's web configuration for TLS and basic auth. The web
-// configuration is in a Secret under the key web-config.yml.
+// The container mounts the exporter's web configuration, which defines TLS and basic auth, at this path. It is in a
+// Secret under the key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
 // WebVolume returns the volume for the Secret with a web configuration. The Secret is optional, so that the device
-// plugin starts even if the Secret is missing. The argument must be a valid name of a Secret.
+// plugin starts even without it. The argument must be a valid name of a Secret.
 func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
@@ -137,8 +136,8 @@ const (
 // InjectedBy is the annotation that names the mechanism that added the container.
 const InjectedBy = "gpuledger.io/injected-by"
 
-// Annotations returns the annotations for a pod with the container. The value of [InjectedBy] is origin. If origin is
-// empty, this annotation is omitted.
+// Annotations returns the annotations for a pod with the container. The value of [InjectedBy] is origin. An empty
+// origin omits this annotation.
 func Annotations(origin string) map[string]string {
 	annotations := map[string]string{NRIAnnotation: NRIGPUs}
 	if origin != "" {

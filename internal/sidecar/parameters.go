@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ParametersName is the name of the ConfigMap with the parameters. If the ConfigMap, the image or the nodes are
-// missing, no pod gets the container.
+// ParametersName is the name of the ConfigMap with the parameters. No pod gets the container if the ConfigMap, the
+// image or the nodes are missing.
 const ParametersName = "gpuledger-sidecar"
 
 // Parameters contains the settings for the exporter's container in a cluster. The admission policy reads the same keys
@@ -39,7 +39,7 @@ func Parse(data map[string]string) Parameters {
 	}
 }
 
-// lines returns the lines of a text without white space at both ends. It omits empty lines.
+// lines returns the trimmed lines of a text. It omits empty lines.
 func lines(text string) []string {
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -72,14 +72,14 @@ var (
 // Reason is the reason why a pod does not get the container.
 type Reason string
 
-// These are the reasons. Each of them depends on the parameters.
+// Each reason depends on the parameters.
 const (
 	NoImage           Reason = "no_image"
 	InvalidSecretName Reason = "invalid_secret_name"
 	NodeNotSelected   Reason = "node_not_selected"
 )
 
-// Refuse returns the reason why a pod does not get the container, or an empty reason if it gets the container.
+// Refuse returns the reason why a pod does not get the container. The reason is empty if the pod gets it.
 func (p *Parameters) Refuse(pod *Pod) Reason {
 	invalid := func(name string) bool { return !validSecret.MatchString(name) }
 	selected := func(node string) bool { return slices.Contains(p.Nodes, node) }

@@ -17,8 +17,8 @@ type Operation struct {
 // Add returns an operation that adds a value at a path.
 func Add(path string, value any) Operation { return Operation{Op: "add", Path: path, Value: value} }
 
-// Patch returns the JSON patch that adds the container to a pod. It first adds lists and maps that are missing in the
-// pod.
+// Patch returns the JSON patch that adds the container to a pod. The patch first adds lists and maps that the pod
+// lacks.
 func Patch(pod *Pod, p *Parameters) []Operation {
 	var patch []Operation
 	if !pod.Metadata.Annotations {
@@ -68,7 +68,7 @@ func (p *Parameters) container(pod *Pod) corev1.Container {
 	return c
 }
 
-// pullSecrets adds the pull Secrets that the pod does not have yet.
+// pullSecrets adds the pull Secrets that the pod lacks.
 func (p *Parameters) pullSecrets(pod *Pod) []Operation {
 	var patch []Operation
 	if len(p.PullSecrets) > 0 && len(pod.Spec.ImagePullSecrets) == 0 {

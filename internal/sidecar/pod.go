@@ -12,8 +12,8 @@ import (
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
 // Pod contains the fields of a pod that determine the patch. Any client in the cluster can send JSON that is decoded
-// into a Pod, so a Pod must not need much more memory than the JSON text. In the Pod type of the Kubernetes API, a list
-// of empty containers would need hundreds of times as much memory.
+// into a Pod. Therefore a Pod must not need much more memory than the JSON text. In the Pod type of the Kubernetes API,
+// a list of empty containers would need hundreds of times as much memory.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`

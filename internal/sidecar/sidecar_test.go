@@ -70,8 +70,8 @@ func onNode(name string) *corev1.Affinity {
 	}}}
 }
 
-// TestPatch checks that the patch adds lists and maps only if the pod lacks them, and adds the container after all
-// volumes. test/e2e/deploy compares pods that the webhook has patched with pods that the policy has patched.
+// TestPatch checks that the patch adds lists and maps only if the pod lacks them. It must add the container after all
+// volumes. test/e2e/deploy compares this patch with the patch of the policy.
 func TestPatch(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "webSecret": "web", "pullSecrets": "a b"})
 	tests := []struct {
@@ -130,7 +130,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestMemory checks that a hostile pod takes only a little more memory than its JSON.
+// TestMemory checks that a hostile pod needs only a little more memory than its JSON.
 func TestMemory(t *testing.T) {
 	text := []byte(`{"spec": {"containers": [` + strings.Repeat("{},", 100_000) + `{}]}}`)
 	result := testing.Benchmark(func(b *testing.B) {

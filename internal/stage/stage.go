@@ -1,7 +1,7 @@
-// Package stage records the health of the exporter's dependencies, such as the driver, the kubelet and /proc. A failure
-// is logged once, and again if its reason changes. The metrics gpuledger_stage_* show the failure as long as it lasts.
-// A stage that alternates between down and up is logged as up only after it has stayed up for a minute. No failure
-// stops the exporter.
+// Package stage records the health of the exporter's dependencies, such as the driver, the kubelet and /proc. It logs a
+// failure once, and again if the reason changes. The metrics gpuledger_stage_* show the failure as long as it lasts. A
+// stage that alternates between down and up is logged as up only after a minute without failures. No failure stops the
+// exporter.
 package stage
 
 import (
@@ -79,15 +79,15 @@ type health struct {
 	loggedAt time.Duration
 	// unstable is set if the stage failed again soon after it was logged as up.
 	unstable bool
-	up       time.Duration // time of the first success after the latest failure
+	up       time.Duration // first success after the latest failure
 	upLogged time.Duration // time of the last "up again" message, or 0
 }
 
 // ErrOversized is in the error chain if an input exceeds a limit that bounds the exporter's use of memory.
 var ErrOversized = errors.New("the input exceeds a limit of the exporter")
 
-// logEvery is the minimum interval between two log messages about one outage. An unstable stage must stay up for the
-// same time before it is logged as up.
+// logEvery is the minimum interval between two log messages about one outage. It is also the time for which an unstable
+// stage must stay up before it is logged as up.
 const logEvery = time.Minute
 
 // maxLogged limits the logged reasons that are remembered for an outage.
@@ -98,8 +98,8 @@ func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records an attempt that began at the given time. It logs a message if the stage failed, if the reason of the
-// failure changed, or if the stage recovered.
+// Observe records an attempt that began at the given time. It logs a message if the stage failed, if the reason
+// changed, or if the stage recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
@@ -130,8 +130,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	}
 }
 
-// Reasons that differ only in numbers, such as PIDs and times, count as the same reason and are logged once in an
-// outage.
+// Reasons that differ only in numbers, such as PIDs and times, count as one reason.
 func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {

@@ -34,8 +34,8 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// Each reason of an outage is logged once, and at most one reason per minute. A stage that alternates between down and
-// up must be logged as up when it has been up for a minute.
+// Each reason of an outage must be logged once, with at most one message per minute. A stage that alternates between
+// down and up must be logged as up after a minute without failures.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -105,7 +105,7 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// Even if every attempt fails for a different reason, at most one message per minute is logged.
+// At most one message per minute may be logged, even if every attempt fails for a different reason.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
@@ -113,7 +113,7 @@ func TestManyReasons(t *testing.T) {
 	}
 }
 
-// Memory must be bounded in an outage in which every attempt fails for a different reason.
+// Memory must be bounded even if every attempt in an outage fails for a different reason.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)

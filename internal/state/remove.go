@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Remove removes a directory that Open created, and the files of this package in the directory. If the directory is
-// missing, it returns no error. If another process holds the directory, the error wraps [ErrLocked]. If the directory
-// contains other files, Remove keeps them and the directory, and returns an error.
+// Remove removes a directory that Open created, and this package's files in it. A missing directory is not an error. If
+// another process holds the directory, the error wraps [ErrLocked]. If the directory contains other files, Remove keeps
+// them and the directory, and returns an error.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

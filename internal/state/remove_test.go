@@ -36,7 +36,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// The incomplete file of a killed process and the file of a newer version are removed together with the directory.
+// Remove must also remove the incomplete file of a killed process and the file of a newer version.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
 	write(t, filepath.Join(path, "ledger.json.new"))

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit of file sizes, in bytes. Files are padded with empty lines up to a multiple of room, so that the
-// next file can contain slightly more records even if the file system is full. A reader skips the empty lines.
+// room is the unit of file sizes, in bytes. Files are padded with empty lines to a multiple of room. Thus the next file
+// can contain slightly more records even if the file system is full. A reader skips the empty lines.
 const room = 64 << 10
 
-// replace writes the records into the next file, and then exchanges the names of the next file and the last file. The
-// next file uses the space of the file before the last file.
+// replace writes the records into the next file. Then it exchanges the names of the next file and the current file. The
+// next file reuses the space of the file before the current one.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. It fails and removes nothing if a link, a pipe or
-// a directory has the name of this file.
+// create opens the next file for writing without releasing its space. If a link, a pipe or a directory has the name of
+// this file, create fails and removes nothing.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -63,8 +63,8 @@ func private(info fs.FileInfo) bool {
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill pads a file with empty lines, which replace the older content after the last record. If the file system is full,
-// the file has no padding.
+// fill pads a file with empty lines. They replace older content after the last record. If the file system is full, the
+// file has no padding.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -77,7 +77,7 @@ func fill(file *os.File) error {
 	return file.Truncate(whole)
 }
 
-// If the file system cannot exchange names, the next file replaces the last file.
+// If the file system cannot exchange names, the next file replaces the current file.
 func (d *Dir) exchange() error {
 	if info, err := d.root.Lstat(ledgerFile); err == nil && info.Mode().IsRegular() && d.swap() == nil {
 		return nil
@@ -95,8 +95,8 @@ func (d *Dir) swap() error {
 	return unix.Renameat2(fd, nextFile, fd, ledgerFile, unix.RENAME_EXCHANGE)
 }
 
-// shortWriter returns an error and does not write if a line or the whole file is too long for Load. Each call must
-// write one line.
+// shortWriter returns an error without writing if a line or the whole file is too long for Load. Each call must write
+// one line.
 type shortWriter struct {
 	io.Writer
 	left int

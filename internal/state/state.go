@@ -1,12 +1,11 @@
 // Package state stores the ledger's file in a directory that is cleared at boot, such as a tmpfs. The file survives the
-// end of a process or a pod, and is invalid after a reboot.
+// end of a process or a pod. It is invalid after a reboot.
 //
 // The file contains one JSON document per line: a header, the records, and the number of records. Therefore writing
 // needs memory for only one record.
 //
-// A file is replaced by write and rename without fsync. The page cache suffices, because the file must survive the
-// process but not the machine. There are two files, which exchange their names at each save, so the next file has space
-// even if the file system is full.
+// A file is replaced by write and rename without fsync. The page cache suffices, because the file need not survive the
+// machine. Two files exchange their names at each save, so the next file has space even if the file system is full.
 package state
 
 import (
@@ -25,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New files have the record format version. Load reads files with versions from oldest to version.
+// New files have the record format version. Load reads files from oldest to version.
 const (
 	version = 3
 	oldest  = 2
@@ -42,8 +41,8 @@ var ErrGone = errors.New("the state directory was removed or replaced")
 // file, so newer values must not be published.
 var ErrStale = errors.New("an older state file remains")
 
-// ErrUnusable is in the error chain of Load if the file exists but cannot be continued, because it is corrupt, was
-// written in another boot, or has an unsupported version. Load keeps a file of a newer version under another name.
+// ErrUnusable is in the error chain of Load if the file exists but cannot be continued. It is corrupt, from another
+// boot, or of an unsupported version. Load keeps a file of a newer version under another name.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is in the error chain of Load and Save if a file or a record exceeds its size limit.
@@ -63,8 +62,8 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// Limits in bytes. The state of a thousand processes takes half a MiB. Reading a file with maxFile bytes needs half of
-// the container's memory limit.
+// The state of a thousand processes takes half a MiB. Reading a file of maxFile bytes needs half of the container's
+// memory limit. The limits are in bytes.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
@@ -102,8 +101,8 @@ func Open(path, bootID string) (*Dir, error) {
 	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
 }
 
-// Share opens a directory without locking it, for the use of its tables. If the directory is missing, or if Open would
-// reject it, Share returns an error.
+// Share opens a directory without locking it, to access its tables. It returns an error if the directory is missing, or
+// if Open would reject it.
 func Share(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -119,7 +118,7 @@ func Share(path string) (*Dir, error) {
 	return nil, err
 }
 
-// Held reports whether another process has locked the directory. It is used for a directory that Share opened.
+// Held reports whether another process has locked a directory from Share.
 func (d *Dir) Held() bool {
 	if unix.Flock(int(d.lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return true
@@ -134,7 +133,7 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// A read-only directory is accepted, because its books must be continued, even if it becomes writable later.
+		// A read-only directory is accepted, because its books must continue, even if it becomes writable later.
 		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
 			lock, err = file, nil
 		}
@@ -152,8 +151,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// checkOwner requires that the directory belongs to this user or root, and that only this user, root, the group of this
-// process and root's group may write to it.
+// checkOwner requires that the directory belongs to this user or root. Only this user, root, the group of this process
+// and root's group may write to it.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -185,7 +184,7 @@ func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 // version of the file. If the file is missing, the error is fs.ErrNotExist. If the file cannot be continued, or if add
 // returns an error, the error is ErrUnusable. After an error, the caller must discard all records.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
-	// Opening a named pipe must not wait until another process opens the pipe for writing.
+	// Opening a named pipe must not wait for a writer.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
@@ -214,7 +213,6 @@ func checkFile(file *os.File) error {
 	return nil
 }
 
-// shortReader returns an error if the caller tries to read more than left bytes.
 type shortReader struct {
 	io.Reader
 	left int
@@ -289,9 +287,9 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file. If this fails, Save removes the old file, because the counters must not fall back to the
-// values in the old file after a restart. If the file system was full, Save then tries again in the space of the old
-// file. The caller may publish the new values even after an error, unless the error is ErrStale or ErrGone.
+// Save replaces the file. If this fails, Save removes the old file. Otherwise the counters would return to the old
+// values after a restart. If the file system was full, Save then tries again in the space of the old file. The caller
+// may publish the new values even after an error, unless the error is ErrStale or ErrGone.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -322,7 +320,7 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path. Otherwise the lock has no effect.
+// ours reports whether the locked file is still at its path. If it is not, the lock has no effect.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

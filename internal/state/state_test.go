@@ -127,7 +127,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// For a file of any size that another program wrote, Load must not need more memory than for a header.
+// For a large file of another program, Load must not need more memory than for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -152,7 +152,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// A file that was truncated at any length must be detected.
+// Load must detect a file that was truncated at any length.
 func TestCutOff(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -207,7 +207,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// The function remount mounts the small file system again with other flags.
+// remount mounts the small file system again with other flags.
 func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	t.Helper()
 	path = t.TempDir()
@@ -223,8 +223,8 @@ func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	}
 }
 
-// The file of a read-only directory that was used before must be loaded. After a failed save, the error must be
-// ErrStale unless the file was written in another boot. A read-only directory that was never used cannot be opened.
+// If a read-only directory was used before, its file must be loaded. After a failed save, the error must be ErrStale
+// unless the file is from another boot. A read-only directory that was never used must be rejected.
 func TestReadOnly(t *testing.T) {
 	path, remount := mount(t)
 	remount(unix.MS_RDONLY)
@@ -262,7 +262,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// After an incomplete write, neither a new nor an old state may be left.
+// After an incomplete write, neither a new nor an old state may remain.
 func TestFullDisk(t *testing.T) {
 	path, _ := mount(t)
 	d := open(t, path, "boot-1")
@@ -280,8 +280,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// On a full file system, saves must succeed even if the state grows, and a new program must continue from the last
-// save.
+// On a full file system, saves must succeed even if the state grows. A new program must continue from the last save.
 func TestNoRoom(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {

@@ -53,7 +53,7 @@ func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 }
 
 func (d *Dir) readTable(t Table, table any) error {
-	// Opening a named pipe must not wait until another process opens the pipe for writing.
+	// Opening a named pipe must not wait for a writer.
 	file, err := d.root.OpenFile(t.file(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (d *Dir) readTable(t Table, table any) error {
 	return json.Unmarshal(data, table)
 }
 
-// SaveTable replaces a table by write and rename. If this fails, the old table is kept.
+// SaveTable replaces a table by write and rename. If this fails, the old table stays.
 func (d *Dir) SaveTable(t Table, table any) error {
 	data, err := json.MarshalIndent(table, "", "  ")
 	if err == nil && len(data) > t.limit {
@@ -87,7 +87,7 @@ func (d *Dir) SaveTable(t Table, table any) error {
 	return nil
 }
 
-// RemoveTable removes a table. If the file is missing, RemoveTable returns no error.
+// RemoveTable removes a table. A missing file is not an error.
 func (d *Dir) RemoveTable(t Table) error {
 	if err := d.root.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", t.content, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// A directory in which other users could create a file must be rejected, with an error that contains the remedy.
+// Open must reject a directory in which other users could create a file. The error must contain the remedy.
 func TestFolder(t *testing.T) {
 	const ok = ""
 	tests := []struct {
@@ -59,8 +59,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A link or a pipe may have the name of a state file. The program must not follow the link, and the pipe must not block
-// it.
+// A link or a pipe may have the name of a state file. The program must not follow the link. The pipe must not block it.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -125,7 +124,7 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// Load must not read a very long record into memory, and Save must not write a record that Load would reject.
+// Load must not read a very long record into memory. Save must not write a record that Load would reject.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
