@@ -7,23 +7,22 @@ import (
 	"io"
 )
 
-// ErrVersion is in the error chain if the version of a page differs from [Version]. The fields of such a page may have
+// ErrVersion is in the error chain if the version of a page differs from [Version]. The fields of this page may have
 // another meaning.
 var ErrVersion = errors.New("unknown version")
 
-// maxGPUs is higher than the number of GPUs in any machine.
 const maxGPUs = 64
 
-// list has room for one more GPU than the limit, and the decoder discards all further elements. If the decoder stored
-// them, a few megabytes of empty GPUs would need a hundred times their size in memory.
+// list has room for one GPU more than the limit, and the decoder discards all further elements. Otherwise a few
+// megabytes of empty GPUs would need a hundred times their size in memory.
 type list [maxGPUs + 1]*struct {
 	GPU
 	MIG struct{} `json:"mig"` // hides the field MIG of the embedded GPU
 }
 
 // Decode reads one page and rejects trailing data. It omits MIG partitions, because they are not part of a GPU's
-// identity. The caller must limit the length of r. The memory for the result is little more than the length of r,
-// regardless of the content.
+// identity. The caller must limit the length of r. The result needs little more memory than the length of r, regardless
+// of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
@@ -49,7 +48,6 @@ func Decode(r io.Reader) (Page, error) {
 	return p.Page, nil
 }
 
-// present returns the elements that are not null.
 func (l *list) present() []GPU {
 	n := 0
 	for _, g := range l {
@@ -66,8 +64,8 @@ func (l *list) present() []GPU {
 	return gpus
 }
 
-// Contradiction returns an error if the content of the page is impossible. GPUs may have the same serial number,
-// because two dies of a board are two GPUs.
+// Contradiction returns an error if the content of the page is impossible. Two GPUs may have the same serial number,
+// because they may be dies of one board.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)
 	for _, g := range p.GPUs {

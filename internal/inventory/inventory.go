@@ -1,5 +1,5 @@
-// Package inventory defines the page /inventory of the exporter, which identifies the GPUs of a node. The page contains
-// the unchanged strings of the driver and the firmware. The reconciler and other tools read the page.
+// Package inventory defines the exporter's page /inventory, which identifies the GPUs of a node. The page contains the
+// unchanged strings of the driver and the firmware. The reconciler and other tools read it.
 package inventory
 
 import (
@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Version changes when the meaning of a field of the page changes, but not when fields are
-// added.
+// Version changes when the meaning of a field changes, but not when fields are added.
 const Version = 1
 
 // Path is the HTTP path of the page.
@@ -19,11 +18,11 @@ const Path = "/inventory"
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond. The list GPUs is then from the last successful reading.
+	// DriverUp is false while the driver does not respond. GPUs then comes from the last successful reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`
-	// GPUs contains all GPUs seen since the node booted, present or lost, sorted by PCI address.
+	// GPUs contains all GPUs that were seen since the node booted, including lost GPUs, sorted by PCI address.
 	GPUs []GPU `json:"gpus"`
 }
 

@@ -1,4 +1,4 @@
-// Package kernellog reads XID errors of GPUs and SXID errors of NVSwitches from the kernel log.
-// NVML reports fewer errors: only XID errors that occur after the exporter registered for events,
-// and only for GPUs that NVML can open.
+// Package kernellog reads XID errors of GPUs and SXID errors of NVSwitches from the kernel log. NVML reports fewer
+// errors. It reports only XID errors that occur after the exporter registered for events, and only for GPUs that NVML
+// can open.
 package kernellog

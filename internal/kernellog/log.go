@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxRecord is the size of the read buffer. It is larger than any record (CONSOLE_EXT_LOG_MAX is 8 KiB).
+	// maxRecord is the size of the read buffer. No record is larger (CONSOLE_EXT_LOG_MAX is 8 KiB).
 	maxRecord = 16 << 10
 	// maxWaiting is the maximum number of errors that wait until the sampler takes them.
 	maxWaiting = 4096
@@ -35,8 +35,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors that were read since the last call. If the log was opened again, Take also returns earlier
-// errors a second time.
+// Take returns the errors that were read since the last call. If the log was opened again, Take returns earlier errors
+// a second time.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
@@ -77,7 +77,7 @@ func (l *Log) read(ctx context.Context) error {
 	return l.records(file)
 }
 
-// Each read returns one record. EPIPE means that records were overwritten before they were read; the next read then
+// Each read returns one record. EPIPE means that records were overwritten before they were read. The next read then
 // returns the oldest remaining record.
 func (l *Log) records(r io.Reader) error {
 	buffer := make([]byte, maxRecord)

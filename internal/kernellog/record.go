@@ -13,7 +13,7 @@ import (
 //
 //	NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
 //
-// Old drivers omit "PCI:", some drivers add the PCI function, and a line about a MIG instance contains, for example,
+// Old drivers omit "PCI:". Some drivers add the PCI function. A line about a MIG instance contains, for example,
 // "GPU-I:05".
 var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?: [^()]{1,64})?\): ([0-9]{1,9})\b`)
 
@@ -28,8 +28,8 @@ var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal"
 
 // Parse returns the error that a record of /dev/kmsg reports, and the time of the record on the boot clock. A record
 // has comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Programs cannot forge an error: if a program writes a record, the kernel gives
-// the record a priority of 8 or higher.
+// (Documentation/ABI/testing/dev-kmsg). Programs cannot forge an error, because the kernel gives their records a
+// priority of 8 or higher.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)

@@ -17,7 +17,7 @@ func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	return l.Wait(ctx)
 }
 
-// Busy reports whether work is in progress or whether a result was not taken yet.
+// Busy reports whether work is in progress or its result was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
 // Late reports whether Wait timed out on the current work. The work may have ended since then.
@@ -56,9 +56,8 @@ func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	}
 }
 
-// Take waits like Wait, but is meant for ticks. If the lane is idle, Take returns no result. If
-// the lane was late before, Take does not wait but only polls the lane, so that a hung call does
-// not delay later ticks.
+// Take waits like Wait, but is meant for ticks. If the lane is idle, Take returns no result. If an earlier wait timed
+// out, Take only polls the lane, so that a hung call does not delay later ticks.
 func (l *Lane[T]) Take(ctx context.Context) (v T, ok bool) {
 	if !l.Busy() {
 		return v, false

@@ -30,8 +30,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestLate checks a late result. The first call of Take waits for it. After that, each call returns immediately until
-// the result is ready.
+// TestLate checks a late result. The first call of Take waits for the result. Later calls return immediately until the
+// result is ready.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lane.Lane[int]

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared limits the number of shared pairs in the cache, because new nodes and new kinds of owners have new label
-// values.
+// maxShared limits the number of shared pairs in the cache. Without a limit, the cache would grow with each new node
+// and owner.
 const maxShared = 20_000
 
 // Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores each of them only once. The zero
@@ -23,7 +23,7 @@ type Pairs struct {
 	shared map[[2]string]*dto.LabelPair
 }
 
-// New returns a new pair. If the value is not a valid label value, New makes it valid.
+// New returns a new pair. It makes an invalid label value valid.
 func (p *Pairs) New(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: p.name(name), Value: new(labelvalue.Valid(value))}
 }
@@ -73,7 +73,7 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 }
 
 // Constant returns a series of the metric for a registry. labels alternates between names and values. If the names
-// differ from the labels of the metric, the scrape fails. MustHave finds such mistakes when the program starts.
+// differ from the labels of the metric, the scrape fails. MustHave finds this mistake when the program starts.
 func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	values, err := m.values(labels)
 	if err != nil {
@@ -93,7 +93,6 @@ func (m *Metric) MustHave(labels ...string) {
 	}
 }
 
-// values returns the label values in the order of the metric's labels.
 func (m *Metric) values(labels []string) ([]string, error) {
 	values, found := make([]string, len(m.Labels)), 0
 	for i, name := range m.Labels {

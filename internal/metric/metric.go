@@ -1,5 +1,4 @@
-// Package metric describes metrics and labels and creates series. Each program uses this package with its own catalogue
-// of metrics.
+// Package metric describes metrics and labels, and creates series. Each program has its own catalogue of metrics.
 package metric
 
 import (
@@ -36,14 +35,14 @@ type Metric struct {
 	Flag string
 }
 
-// Label describes a label, which has the same meaning in all metrics.
+// Label describes a label. A label has the same meaning in all metrics.
 type Label struct {
 	Name string
 	Help string
-	// Values contains the possible values, or is nil if any value is possible.
+	// Values contains the possible values. It is nil if any value is possible.
 	Values []string
-	// Complete is set if there is a series for every value from the start. Prometheus would miss the first increase of
-	// a series that appeared later.
+	// Complete is set if there is a series for every value from the start. Otherwise Prometheus would miss the first
+	// increase of a series.
 	Complete bool
 }
 

@@ -19,7 +19,7 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// Shared returns the same pair for equal labels, and New returns a new pair. Both make values valid.
+// Shared must return one pair for equal labels, and New must return a new pair. Both must make values valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")
@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Labels may be given in any order. A mistake in the labels must make the scrape fail, and MustHave must detect it.
+// Labels may be given in any order. If the labels are wrong, the scrape must fail, and MustHave must panic.
 func TestConstant(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {

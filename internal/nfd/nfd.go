@@ -1,6 +1,6 @@
-// Package nfd writes the labels of a node to a feature file. Node Feature Discovery's worker reads this file and
-// labels the Node. Therefore the Node gets its labels although the exporter has no access to the API server. Node
-// Feature Discovery's documentation of the local feature source describes the file.
+// Package nfd writes the labels of a node to a feature file. Node Feature Discovery's worker reads this file and labels
+// the Node. Thus the Node gets its labels although the exporter has no access to the API server. The file is described
+// in Node Feature Discovery's documentation of the local feature source.
 package nfd
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const (
 	name = "gpuledger"
-	// period is the interval between two readings. A change of labels requires two equal readings.
+	// period is the interval between two readings. Labels change only after two equal readings.
 	period = time.Minute
 	// validity is the time after which Node Feature Discovery ignores a file that is no longer written, for example
 	// because the exporter was removed.
@@ -40,10 +40,10 @@ type File struct {
 
 	read, written map[string]string // labels of the last reading, and labels in the file
 	at            time.Time         // time of the last write
-	failed        bool              // whether the last write failed
+	failed        bool              // set if the last write failed
 }
 
-// Run writes the file until the context ends. If a write fails, it logs the error once and repeats the write.
+// Run writes the file until the context ends. If a write fails, Run logs the error once and repeats the write.
 func (f *File) Run(ctx context.Context) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -61,8 +61,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file in two cases: if two equal readings result in labels that differ from the labels in the
-// file, or if the file will expire soon. While the driver does not respond, the file keeps its labels.
+// update writes the file in two cases: two equal readings differ from the labels in the file, or the file will expire
+// soon. While the driver does not respond, the file keeps its labels.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {
@@ -91,7 +91,8 @@ func (f *File) labels() map[string]string {
 	return rules.Desired(snapshot.Node.Name, page).Labels
 }
 
-// write replaces the file. Node Feature Discovery ignores files whose names begin with a dot.
+// write replaces the file. It first writes a file whose name begins with a dot, because Node Feature Discovery ignores
+// such files.
 func (f *File) write(labels map[string]string, now time.Time) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# +expiry-time=%s\n", now.Add(validity).UTC().Format(time.RFC3339))

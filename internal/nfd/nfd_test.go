@@ -68,7 +68,7 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFailure checks that a missing directory is logged once, and that the file is written when the directory exists.
+// TestFailure checks that a missing directory is logged once. When the directory exists, the file must be written.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		directory, log := filepath.Join(t.TempDir(), "features.d"), &bytes.Buffer{}
@@ -89,8 +89,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// run runs the loop of a File until the test ends. If timers are due at the same time, the loop's timer fires before
-// the timers of the test.
+// run runs the loop of a File until the test ends. If the loop's timer and a timer of the test are due together, the
+// loop's timer fires first.
 func run(t *testing.T, f *nfd.File) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

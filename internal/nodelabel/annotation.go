@@ -13,13 +13,13 @@ const (
 	// maxAnnotation is the maximum size of the annotation, in bytes. It is small, because every program that watches
 	// Nodes holds all annotations in memory.
 	maxAnnotation = 4000
-	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes, and its
+	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes. NVML's
 	// longest UUID has 96 bytes.
 	maxRaw = 96
 )
 
-// record is the content of the annotation. It contains the values from which the labels are computed, as the driver and
-// the firmware report these values. The record does not change while the GPUs stay the same.
+// record is the content of the annotation. It contains the unchanged values of the driver and the firmware from which
+// the labels are computed. The record does not change while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -27,7 +27,7 @@ type record struct {
 	Tray    *int          `json:"tray,omitempty"`
 	DMI     string        `json:"dmi_chassis,omitempty"`
 	GPUs    []recordedGPU `json:"gpus"`
-	// More is the number of GPUs that are omitted because the annotation would be too long.
+	// More is the number of GPUs that were omitted to limit the size of the annotation.
 	More int `json:"more,omitempty"`
 }
 
@@ -77,7 +77,6 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw truncates strings that are longer than maxRaw.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]

@@ -20,8 +20,8 @@ var (
 	legalValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 )
 
-// FuzzDesired checks for any inventory without contradictions that all keys and values are valid, that every key has
-// the prefix, that the annotation has at most 4 kB, and that the order of the GPUs does not matter.
+// FuzzDesired checks inventories without contradictions. All keys and values must be valid, every key must have the
+// prefix, and the annotation must have at most 4 kB. The order of the GPUs must not matter.
 func FuzzDesired(f *testing.F) {
 	f.Add("1653924020800 1653924020801", "1821225190819", "00000000:1B:00.0 00000000:43:00.0", "gpu-node-17", uint64(1))
 	f.Add("N/A \xff\x00< 0000000000000", "N/A \"c\" /", "a A a", "", uint64(2))

@@ -9,11 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is the label value that gpuid uses for an empty string in the inventory. nvidia-smi prints this value if NVML
-// returns an error.
+// unknown is gpuid's value for an empty string in the inventory. nvidia-smi prints this value if NVML returns an error.
 const unknown = "N/A"
 
-// gpuid returns the labels of mchmarny/gpuid without their prefix. Boards are numbered in the order of their serial
+// gpuid returns the labels of mchmarny/gpuid without their prefix. It numbers boards in the order of their serial
 // numbers, so a replaced board changes the numbers of other boards. Only boards with a GPU that responds have labels.
 // Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
@@ -24,7 +23,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // all these boards form one group; gpuid makes several groups, which overwrite each other
+			c = unknown // these boards form one group; mchmarny/gpuid makes several groups, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)
@@ -56,7 +55,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 	return labels
 }
 
-// orNA returns gpuid's value for a string, and shortens values that the API server would reject.
+// orNA returns gpuid's value for a string. It shortens values that the API server would reject.
 func orNA(raw string) string {
 	if v := legal(raw); raw != unknown && v != "" {
 		return v

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// machine returns a page with n equal GPUs in the order of their PCI addresses, each changed by edit.
+// machine returns a page with n equal GPUs in the order of their PCI addresses. edit changes each GPU.
 func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, DriverUp: true, Node: gpu.Node{ChassisSerial: "DMI-7", SystemUUID: "4c4c4544-0051"}}
 	for i := range n {

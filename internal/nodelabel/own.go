@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered sorts the GPUs by PCI address, because this order does not change when a GPU fails or is replaced. The
-// driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is replaced.
+// ordered sorts the GPUs by PCI address. Other orders would change: the driver's indexes when a GPU fails, and the
+// serial numbers when a GPU is replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(
@@ -23,12 +23,12 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 	})
 }
 
-// SerialValue returns the label value for a board serial, or an empty string if the serial number is invalid. Different
-// serial numbers can have the same label value.
+// SerialValue returns the label value for a board's serial number. It is empty if the serial number is invalid.
+// Different serial numbers can have the same label value.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 
-// ownScheme returns the labels in this program's own scheme. It also returns the keys of the labels for lost GPUs. The
-// keys have no prefix.
+// ownScheme returns the labels in this program's own scheme, and the keys of the labels for lost GPUs. The keys have no
+// prefix.
 func (r Rules) ownScheme(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
 	labels = make(map[string]string)
 	put := func(name, value string) {
@@ -70,8 +70,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns the value that all GPUs with a value have in common. If their values differ, unanimous returns an
-// empty string, because a Node is in only one place.
+// unanimous returns the common value of all GPUs with a value. If the values differ, it returns an empty string,
+// because a Node is in only one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
 	common := ""
 	for _, g := range gpus {

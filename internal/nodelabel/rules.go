@@ -31,12 +31,12 @@ type Rules struct {
 	Scheme Scheme
 	// Prefix is the part of every label key before the slash.
 	Prefix string
-	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis, with {node} for the
-	// Node's name. If it is empty, such Nodes get no label chassis. Kueue ignores a Node without the label of a
+	// ChassisFallback is the value of the label chassis if no GPU of a Node reports a chassis, with {node} for the
+	// Node's name. If it is empty, such a Node has no label chassis. Kueue ignores a Node without the label of a
 	// topology level.
 	ChassisFallback string
-	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label has a separate key,
-	// because the firmware of a tray and the GPUs in the tray often report different chassis serials.
+	// DMIChassis adds a label with the chassis serial number from the machine's firmware. This label has its own key,
+	// because the firmware of a tray and the GPUs in it often report different serial numbers.
 	DMIChassis bool
 }
 
@@ -44,7 +44,7 @@ type Rules struct {
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost contains the label keys of lost GPUs, which may now be in another Node.
+	// Lost contains the label keys of lost GPUs. Such a GPU may now be in another Node.
 	Lost []string
 }
 
@@ -85,12 +85,11 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the interned copy of a string. This saves memory, because the desired labels of thousands of Nodes are
-// mostly equal to their actual labels.
+// shared returns the interned copy of a string. This saves memory, because most desired labels of thousands of Nodes
+// equal the actual labels.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate returns errors about invalid rules. The errors do not contain the name of a flag, so the caller must add the
-// name.
+// Validate returns errors about invalid rules. The caller must add the name of the flag.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {
@@ -105,7 +104,7 @@ func (r Rules) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validPrefix returns an error unless a prefix is a lower-case DNS name that is not reserved for Kubernetes itself.
+// validPrefix returns an error unless the prefix is a lower-case DNS name that is not reserved for Kubernetes.
 func validPrefix(prefix string) error {
 	for label := range strings.SplitSeq(prefix, ".") {
 		bad := strings.ContainsFunc(label, func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-') })

@@ -10,8 +10,8 @@ import (
 const maxValue = 63
 
 // legal converts any string to a valid label value, because the API server rejects all labels if one value is invalid.
-// It replaces illegal characters by dashes, and removes all characters except letters and digits from both ends. A
-// value that is too long becomes its start and a hash of the whole value. The result may be empty.
+// It replaces illegal characters by dashes, and removes all characters except letters and digits from both ends. If a
+// value is too long, legal returns its start and a hash of the whole value. The result may be empty.
 func legal(raw string) string {
 	v := strings.Map(func(c rune) rune {
 		if alphanumeric(c) || c == '.' || c == '_' || c == '-' {

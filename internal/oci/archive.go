@@ -77,9 +77,9 @@ type root struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-// WriteArchive writes the images of a stage as an OCI archive, which is a tar file with an image layout. The layout has
-// one index, which contains the images for all architectures and has the name tag. Equal input results in equal bytes,
-// because every file has the image's creation time as its time.
+// WriteArchive writes the images of a stage as an OCI archive. The archive is a tar file with an image layout. The
+// layout has one index, which contains the images for all architectures and has the name tag. Equal input results in
+// equal bytes, because every file has the image's creation time as its time.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -170,7 +170,8 @@ func (a *archive) image(s *Stage, i Image) (descriptor, error) {
 	return d, a.err
 }
 
-// layer returns a tar file with an image's files and their folders, all owned by root. The entry point is executable.
+// layer returns a tar file with an image's files and their folders. All of them belong to root. The entry point is
+// executable.
 func (a *archive) layer(s *Stage, i Image) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -257,9 +258,9 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 	})
 }
 
-// Source returns a function that converts paths in the Dockerfile's builder stages to paths on this machine. It
-// converts /src to the argument repository, /src/bin to the argument programs, and /root-filesystem to the folder
-// root-filesystem in programs. It returns other paths unchanged, such as the path of Debian's certificate authorities.
+// Source returns a function that converts paths in the Dockerfile's builder stages to paths on this machine. /src
+// becomes repository, /src/bin becomes programs, and /root-filesystem becomes the folder root-filesystem in programs.
+// Other paths stay unchanged, such as the path of Debian's certificate authorities.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

@@ -63,8 +63,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// unpack returns the contents of the files and the targets of the links in a tar file. The key of an entry is the name
-// of the file, a space and the mode of the file. A folder's name ends with a slash.
+// unpack returns the contents of files and the targets of links in a tar file. The key of an entry is the name of the
+// file, a space and the mode. A folder's name ends with a slash.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -173,7 +173,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestFolder checks that the exporter's image contains the files that the stage for the C library produces.
+// TestFolder checks that the exporter's image contains the files from the stage for the C library.
 func TestFolder(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "exporter"))))
 	all := l.object(t, items(object(t, l["index.json 644"])["manifests"])[0])
@@ -200,8 +200,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestParseStageErrors checks that ParseStage rejects stages from which Docker would build a different image than this
-// package.
+// TestParseStageErrors checks that ParseStage rejects a stage if Docker would build a different image from it.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},

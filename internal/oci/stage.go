@@ -10,7 +10,7 @@ import (
 
 // Stage is one stage of a Dockerfile.
 type Stage struct {
-	// Labels, Env, Ports, User and Entrypoint are the image's configuration. A port has the form 9841/tcp.
+	// These fields are the image's configuration. A port has the form 9841/tcp.
 	Labels     map[string]string
 	Env, Ports []string
 	User       string
@@ -26,11 +26,11 @@ type Copy struct {
 	To   string // path in the image
 }
 
-// Folder reports whether From is a folder, whose content is copied.
+// Folder reports whether From is a folder. Copy then copies its content.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
 // ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The stage must start from
-// scratch. Instructions and options that this package cannot reproduce are rejected.
+// scratch. ParseStage rejects instructions and options that this package cannot reproduce.
 func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error) {
 	var s *Stage
 	for _, line := range instructions(dockerfile) {
@@ -63,7 +63,7 @@ func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error)
 	return s, nil
 }
 
-// instructions returns the lines of a Dockerfile without comments. A line that ends in a backslash is joined with the
+// instructions returns the lines of a Dockerfile without comments. It joins a line that ends in a backslash with the
 // next line.
 func instructions(dockerfile string) []string {
 	var out []string

@@ -16,7 +16,7 @@ const keepProcesses = time.Minute
 // A Resolver finds owners of one kind.
 type Resolver interface {
 	// Resolve returns nil if the owner of the process is not of the resolver's kind. Otherwise it returns a function
-	// that returns the current answer. The chain calls this function until the answer is final.
+	// for the current answer. The chain calls this function until the answer is final.
 	Resolve(p Process) func() Answer
 }
 
@@ -33,9 +33,9 @@ type Process struct {
 // An Answer is the answer of a resolver for a process.
 type Answer struct {
 	Owner gpu.Owner
-	// ContainerID is the container's id in the runtime, with 64 hex digits, or empty.
+	// ContainerID is the container's id in the runtime, with 64 hex digits. It may be empty.
 	ContainerID string
-	// Unit is the job inside a pod to which the process belongs, or zero.
+	// Unit is the job inside a pod to which the process belongs. It is zero outside such jobs.
 	Unit  gpu.Unit
 	Final bool
 }
@@ -64,9 +64,9 @@ func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
-// Process returns the current state of a process that uses a GPU. If the process does not exist, it returns false.
-// Process reads the start time of the process on every call. It reads the name and the cgroup again only while the
-// owner is unmapped. If the file stat cannot be read, the process is unmapped and its ID contains no start time.
+// Process returns the current state of a process that uses a GPU. It returns false if the process does not exist. It
+// reads the start time of the process on every call. It reads the name and the cgroup again only while the owner is
+// unmapped. If the file stat cannot be read, the process is unmapped and its ID contains no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)
@@ -88,7 +88,7 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	return p.Process, true
 }
 
-// Owner returns the owner of a process that Process has returned. While the owner is not known, it is pending or has no
+// Owner returns the owner of a process that Process has returned. An owner that is not fully known is pending or has no
 // part. Owner forgets a process a minute after the last request for it, and reports unknown processes as unmapped.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
@@ -111,7 +111,7 @@ func (p *process) update() {
 	}
 }
 
-// read creates and stores the process with the given stat, or returns nil if the process has ended. If the cgroup
+// read creates and stores the process with the given stat. It returns nil if the process has ended. If the cgroup
 // cannot be read, the process is unmapped and is read again later.
 func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	st, cgroup, err := c.tree.Cgroup(pid, st)
@@ -143,7 +143,7 @@ func (c *Chain) resolver(p Process) func() Answer {
 	return func() Answer { return Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true} }
 }
 
-// startTime converts ticks since boot to wall-clock time, or returns zero if the boot time cannot be read.
+// startTime converts ticks since boot to wall-clock time. It returns zero if the boot time cannot be read.
 func (c *Chain) startTime(ticks uint64) time.Time {
 	if c.bootTime.IsZero() {
 		var err error
@@ -156,7 +156,7 @@ func (c *Chain) startTime(ticks uint64) time.Time {
 
 const sweepEvery = 10 * time.Second
 
-// forget drops old processes. It also drops the boot time, because this changes when the wall clock is set.
+// forget drops old processes. It also drops the boot time, because the boot time changes when the wall clock is set.
 func (c *Chain) forget(now time.Duration) {
 	if now-c.swept < sweepEvery {
 		return

@@ -74,8 +74,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder checks that the first resolver that accepts a process determines its owner, and that other processes belong
-// to the host.
+// TestOrder checks that the first resolver that accepts a process determines its owner. Other processes must belong to
+// the host.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)
