@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// mustRender renders pages from full snapshots. It panics unless the pages contain every metric in the catalogue with
-// the metric's labels. So a mistake in this package ends the program at its start, and not during a scrape.
+// mustRender renders pages from full snapshots. It panics if the pages lack a metric in the catalogue, or one of this
+// metric's labels. So a mistake in this package ends the program at its start, and not during a scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)
 	for _, m := range catalogue {

@@ -30,7 +30,6 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// throttled renders a series for each throttle cause that has occurred.
 func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
 	for cause, part := range t {
 		if part.Time > 0 {

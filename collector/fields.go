@@ -24,9 +24,9 @@ const (
 )
 
 // Fields renders the page at [FieldsPath]. The page contains selected DCGM fields with the labels of dcgm-exporter. The
-// values come from a host engine or from NVML. Its metrics are not in the catalogue, because DCGM defines them and the
-// user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is safe for concurrent use if the
-// function that returns the snapshot is also safe for concurrent use.
+// values come from a host engine or from NVML. The metrics on the page are not in the catalogue, because DCGM defines
+// them and the user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is safe for concurrent
+// use if the function that returns the snapshot is also safe for concurrent use.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string

@@ -13,8 +13,8 @@ import (
 // cgroup is the parsed content of /proc/<pid>/cgroup. The zero value means that the process is, or may be, in a pod
 // that cannot be identified.
 type cgroup struct {
-	// podUID is the UID of the pod. podUID is empty for a process in another container of the exporter's pod if the
-	// exporter has a private cgroup namespace. The path of such a process does not contain the pod.
+	// If the exporter has a private cgroup namespace, podUID is empty for processes in other containers of the
+	// exporter's pod. The paths of these processes do not contain the pod.
 	podUID string
 	// containerID is empty for a process in a pod but outside the pod's containers. A host process has a container id
 	// if a container engine started it.

@@ -105,7 +105,7 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess reads a process. It treats an exiting process as ended, so that this process does not keep its pod alive.
+// readProcess treats an exiting process as ended, so that this process does not keep its pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {

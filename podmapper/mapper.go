@@ -141,7 +141,7 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh polls all sources once, and joins their errors. It reads the log links before it requests the kubelet's list.
-// Each pod with a link then existed before the list. So the pod's name in the list cannot refer to an earlier pod.
+// Each pod with a link then existed before the request. So the pod's name in the list cannot refer to an earlier pod.
 // Refresh reads the Pods API after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()

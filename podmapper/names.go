@@ -98,7 +98,7 @@ func (n *names) enforceLimit(since time.Duration) {
 	}
 }
 
-// remember stores a link. The caller holds n.mu.
+// The caller holds n.mu.
 func (n *names) remember(l logLink) *link {
 	key := l.key()
 	known := n.links[key]
@@ -218,7 +218,7 @@ func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) 
 	return l.Owner, true
 }
 
-// find returns a container by its id. The caller holds n.mu.
+// The caller holds n.mu.
 func (n *names) find(podUID, id string) *link {
 	l, known := n.links[id]
 	switch {

@@ -96,8 +96,8 @@ func engineContainer(segments []string) int {
 	return 0
 }
 
-// isHiddenClass reports whether the segment is the cgroup of a QoS class directly below the levels that a private
-// cgroup namespace hides.
+// isHiddenClass reports whether the segment is the cgroup of a QoS class. The segment must be directly below the levels
+// that a private cgroup namespace hides.
 func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }

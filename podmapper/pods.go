@@ -62,7 +62,7 @@ func (ps *pods) named(name podName) *pod {
 }
 
 // mayHaveHeld reports whether the name may have referred to the pod with the given UID at the time of this response. It
-// returns true if the response contains this pod, or no pod, with the name.
+// returns true if the response contains no pod with the name, or if only this pod has the name.
 func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid

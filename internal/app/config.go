@@ -68,7 +68,7 @@ type Config struct {
 	Version bool
 }
 
-// These are the help texts of flags that are used by both the exporter and its commands.
+// Both the exporter and its commands have flags with these help texts.
 const (
 	procFSUsage       = "`directory` where procfs is mounted"
 	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod or if " + kubelet + " exists, otherwise empty"

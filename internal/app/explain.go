@@ -64,7 +64,7 @@ func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 }
 
 // explanations decodes intervals for only one response at a time, so that many requests occupy at most one processor.
-// If the query is invalid, it calls refuse.
+// If the query is invalid, explanations calls refuse.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

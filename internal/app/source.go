@@ -135,7 +135,6 @@ func (d *DCGM) selectFields() {
 	d.fields = nil // the host engine does not read these fields
 }
 
-// needing returns the selected fields that have values only if the given flag is set.
 func (d *DCGM) needing(flag string) []string {
 	if d.Fields == "" {
 		return nil

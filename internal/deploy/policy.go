@@ -98,7 +98,7 @@ func matchConditions() []admissionv1.MatchCondition {
 		// pod, used this port, the device plugin could not be scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
-		// If the pod itself has requests, the sum of its containers' requests must not exceed them.
+		// If the pod itself has requests, the sum of its containers' requests must not exceed the pod's requests.
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
@@ -143,7 +143,7 @@ func variables() []admissionv1.Variable {
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
 		{Name: "pullPolicy", Expression: trimmed("pullPolicy")},
 		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name in " + literal("", sidecar.AMDContainers) + ")"},
-		// the path that the container has after the policy appended it
+		// This is the container's path after the policy has appended the container.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
 }

@@ -32,8 +32,8 @@ type Book struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Unsampled is the time for which the driver's utilisation samples were lost, because the driver keeps samples for
-	// only ten seconds. Unsampled is nil if the driver never returned such samples for the GPU.
+	// Unsampled is the time for which the driver's utilisation samples were lost. The driver keeps samples for only ten
+	// seconds. Unsampled is nil if the driver never returned such samples for the GPU.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it

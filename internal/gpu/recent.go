@@ -5,8 +5,8 @@ import "time"
 // RecentTime is the length of the period that [Recent] describes.
 const RecentTime = 10 * time.Minute
 
-// Slowdowns contains the clock limits that mean heat or a power brake. They are values of the label clock_limit of
-// [ClockLimitedTime].
+// Slowdowns contains the clock limits that are caused by heat or by a power brake. They are values of the label
+// clock_limit of [ClockLimitedTime].
 var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
 // Recent describes a GPU over the last [RecentTime].

@@ -150,7 +150,7 @@ func (o *Choice) beside() *Choice {
 
 const k0sKubelet = "/var/lib/k0s/kubelet"
 
-// Rules are in a list, and the first rule whose field holds is true determines the choice.
+// The first rule in a list that holds for a cluster determines the choice.
 type rule struct {
 	holds bool
 	Choice

@@ -19,8 +19,8 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
 }
 
-// average returns the average activity between two sums, from 0 to 1. The average is unknown if the sum decreased or
-// increased too much.
+// average returns the average activity between two sums, from 0 to 1. The average is unknown if the sum decreased, or
+// if the sum increased by more than a busy GPU can cause.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
 		return 0, false

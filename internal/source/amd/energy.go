@@ -11,8 +11,8 @@ import (
 // source changes.
 type meter struct {
 	kind gpu.EnergySource
-	// missed is the number of successive readings without a counter, and found is the number of successive readings
-	// with a counter.
+	// missed is the number of successive readings without a counter. found is the number of successive readings with a
+	// counter.
 	missed, found int
 	integral      gpu.PowerIntegral
 }

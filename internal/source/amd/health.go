@@ -158,13 +158,13 @@ func linkWidth(folder, name string) value {
 	return value{n, err == nil && n > 0 && n <= maxLanes}
 }
 
-// linkGeneration returns the PCIe generation. The speed of a link is "Unknown" while the link is down.
+// The speed of a link is "Unknown" while the link is down.
 func linkGeneration(folder, name string) value {
 	g := generations[strings.TrimSuffix(readText(folder, name), " PCIe")]
 	return value{g, g > 0}
 }
 
-// lower returns the first value if the second is unknown.
+// lower returns a if b is unknown.
 func lower(a, b value) value {
 	if a.ok && b.ok {
 		a.n = min(a.n, b.n)

@@ -101,7 +101,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization reads the samples after the given time. NOT_FOUND means that there are none.
+// processUtilization reads the samples after the given time. NOT_FOUND means that there are no such samples.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {

@@ -24,8 +24,8 @@ type Times struct {
 }
 
 const (
-	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet looks have found a
-	// quiet time or enoughLooks looks have been made. Then it is patient.
+	// A look is one reading of the buffers. The interval between looks is eager at first. It is patient after
+	// enoughQuiet looks with a quiet time, and also after enoughLooks looks.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
