@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are indexes of columns in the tables [table.Appended]. The cluster, the hour and the id are the key.
+// These are indexes of columns in the tables [table.Appended]. The key consists of the cluster, the hour and the id.
 const (
 	hourColumn = 1
 	idColumn   = 3
@@ -25,7 +25,7 @@ func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) err
 	if err := d.createPartitions(ctx, months, of); err != nil {
 		return err
 	}
-	// Without an order, two programs that add the same keys could deadlock.
+	// Without this order, two programs that add the same keys could deadlock.
 	slices.SortFunc(rows, func(a, b []any) int {
 		return cmp.Or(a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
 	})

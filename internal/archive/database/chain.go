@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SignWith sets the key that signs the chain. Without a key, no chain is kept.
+// SignWith sets the key that signs the chain. If the key is nil, there is no chain.
 func (d *Database) SignWith(s *chain.Signer) { d.signer = s }
 
-// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
+// Head returns the last entry in the chain of a cluster. It returns the zero entry if the chain is empty.
 func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ? and sequence = (select max(sequence) from {chain} where cluster = ?)", cluster, cluster))
 	if err != nil || len(rows) == 0 {
@@ -22,7 +22,7 @@ func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) 
 	return table.EntryIn(rows[0]), nil
 }
 
-// chains reports whether entries must be appended. It returns an error if there is a chain but no key.
+// chains reports whether entries must be appended. If there is a chain but no key, it returns an error.
 func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) {
 	if t.signer != nil {
 		return true, nil
@@ -34,8 +34,8 @@ func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) 
 	return false, err
 }
 
-// Programs that call link for the same chain wait for each other. The first call also appends entries for hours that
-// are already in the database.
+// If several programs call link for the same chain, they wait for each other. The first call also appends entries for
+// the hours in the database.
 func (t *transaction) link(ctx context.Context, cluster string, entries ...table.Entry) error {
 	if on, err := t.chains(ctx, cluster); err != nil || !on {
 		return err
@@ -60,7 +60,7 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the hours in the manifest, except the hours with an entry in except.
+// adopt returns entries for the hours in the manifest. It omits hours with an entry in except.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {
@@ -74,7 +74,7 @@ func (t *transaction) adopt(ctx context.Context, cluster string, except []table.
 	return chain.Adopt(cluster, filed, chained{ctx, t.session, cluster})
 }
 
-// chained gives [chain.Archive] access to one cluster.
+// chained is a [chain.Archive] of one cluster.
 type chained struct {
 	ctx     context.Context
 	session session
@@ -94,7 +94,7 @@ func (s session) between(ctx context.Context, t table.Table, cluster string, fro
 	return s.rows(ctx, t, where)
 }
 
-// filed contains the tables whose rows of the hour were replaced.
+// filed contains the tables in which the rows of the hour were replaced.
 func (t *transaction) linkHour(ctx context.Context, h *table.Hour, filed []table.Table) error {
 	if on, err := t.chains(ctx, h.Cluster); err != nil || !on {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawSQLite reads and changes a file without the code of this package.
+// rawSQLite reads and changes a file without this package.
 type rawSQLite struct {
 	*testing.T
 	db *sql.DB
@@ -56,7 +56,7 @@ func TestSQLiteChain(t *testing.T) {
 	})
 }
 
-// Several programs write to the file of TestSQLiteChainConcurrent at the same time.
+// During the test, several programs write to the file at the same time.
 func TestSQLiteChainConcurrent(t *testing.T) {
 	path := t.TempDir() + "/archive.db"
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return openSQLite(t, path) }, func() chain.Source {
@@ -67,8 +67,8 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 	})
 }
 
-// No entry of the chain contains daily sums, but statements for long periods read them. A changed daily sum must be
-// found even if the total of the day is unchanged.
+// No entry of the chain covers daily sums, but statements for long periods read them. A changed daily sum must be found
+// even if the total of the day is unchanged.
 func TestSQLiteChainDays(t *testing.T) {
 	for _, change := range []string{
 		"",

@@ -1,4 +1,5 @@
-// Package database writes the archive to an SQL database, and reads it. See [Dialect] for the kinds of databases.
+// Package database writes the archive to an SQL database, and reads it. [Dialect] lists the differences between
+// databases.
 package database
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the tables. Its role needs only the select privilege.
+// Reader reads the tables. Its database role needs only the select privilege.
 type Reader struct {
 	session
 	db *sql.DB
@@ -22,11 +23,11 @@ type Reader struct {
 // Database reads and writes the tables.
 type Database struct {
 	Reader
-	creates *bool         // whether the role can create partitions; nil until it is needed
+	creates *bool         // whether the role can create partitions; nil if not yet known
 	signer  *chain.Signer // nil if no chain is kept
 }
 
-// Open connects to the database, and creates or updates the tables. The password file has precedence over a password in
+// Open connects to the database, and creates or updates the tables. A password file takes precedence over a password in
 // the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
@@ -58,7 +59,7 @@ func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Re
 }
 
 func (d *Dialect) reader(db *sql.DB) Reader {
-	db.SetConnMaxIdleTime(time.Minute) // servers close connections that are idle for longer
+	db.SetConnMaxIdleTime(time.Minute) // servers close connections that are idle for too long
 	return Reader{session{d, db}, db}
 }
 
@@ -69,7 +70,7 @@ func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
 
-// Filed returns the row of an hour in the manifest, or zero if the database does not contain the hour.
+// Filed returns the row of an hour in the manifest. It returns zero if the database does not contain the hour.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
 	if err != nil || len(rows) == 0 {
@@ -78,8 +79,7 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. Only hours that begin in [from, until)
-// count.
+// Nodes returns the nodes that had GPUs in the last archived hour of a cluster. The hour begins in [from, until).
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -102,7 +102,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the GPUs that were scraped in an archived hour, except the GPUs of the given clusters.
+// Elsewhere returns the GPUs that were scraped in an archived hour. It omits the GPUs of the clusters in except.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -131,18 +131,19 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 	return charges, nil
 }
 
-// Replace replaces the rows of an hour. It deletes the corrections of the hour, because the new charges contain them.
+// Replace replaces the rows of an hour. It deletes the corrections of the hour, because the new charges already include
+// them.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, append(slices.Clone(table.Data), table.Corrections)...)
 }
 
-// Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
+// Correct adds corrections of an hour after the earlier corrections, and replaces the hour's row in the manifest.
 func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }
 
-// file replaces the rows of an hour in the given tables and in the manifest, and then updates the sums of the day.
-// Programs that write hours of the same day wait for each other.
+// file replaces the rows of an hour in the given tables and in the manifest. Then it updates the sums of the day. If
+// several programs write hours of the same day, they wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 			if err != nil {
 				return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
 			}
-			isNew = isNew && deleted == 0 // the sums may include rows that are not in the manifest
+			isNew = isNew && deleted == 0 // the daily sums may include rows of an hour that is not in the manifest
 		}
 		if err := t.sumHour(ctx, h.Cluster, h.Start, isNew); err != nil {
 			return err
@@ -173,7 +174,7 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 	}, lockOf(h.Cluster, h.Start))
 }
 
-// replace keeps earlier corrections if the hour is corrected. It returns the number of deleted rows.
+// replace keeps the earlier corrections of a corrected hour. It returns the number of deleted rows.
 func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) (deleted int64, err error) {
 	if of.Name != table.Corrections.Name || h.State != table.Corrected {
 		deleted, err = t.change(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start)))

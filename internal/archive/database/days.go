@@ -11,9 +11,8 @@ import (
 )
 
 // sumHour updates the daily sums after the rows of an hour were written. Adding up a whole day costs as much as writing
-// the rows of several hours. Most hours are new and are the latest hour of their day. sumHour adds the sums of such an
-// hour as separate rows. After the last hour of a day, and after every change of an hour, the whole day is added up
-// again.
+// several hours. Most hours are new and are the latest hour of their day. sumHour adds the sums of such an hour as
+// separate rows. It adds up the whole day again after the last hour of a day, and after a change of an hour.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -38,7 +37,7 @@ func (t *transaction) sumDays(ctx context.Context, cluster string, from, until t
 	return t.addSums(ctx, SQL(" where cluster = ? and hour >= ? and hour < ?", cluster, from, until))
 }
 
-// addSums adds up the hours that the given statement selects.
+// addSums adds up the hours that the statement selects.
 func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	for _, of := range table.Summaries {
 		if err := t.exec(ctx, t.dialect.sum(of, hours)); err != nil {
@@ -60,8 +59,7 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 	texts := table.Days.Of(table.Text) // the cluster is the first key
 	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
 	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
-	// The columns that differ most come first, because a database that sorts the rows compares the
-	// first columns of the group most often.
+	// The columns that differ most come first. A database that sorts rows compares the first columns most often.
 	group := append([]string{"uuid", "pod_uid", "reason"}, slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == "uuid" || name == "pod_uid" || name == "reason" })...)
 	sums := []string{"sum(charge)", "min(hour)", "max(hour)"}
 	for _, name := range amounts {
@@ -77,8 +75,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		Add("\n) as billed group by " + strings.Join(group, ", "))
 }
 
-// sumPlaces returns a query for rows of [table.GPUDays]. A row ends when the GPU moves to another node or slot, or is
-// missing in the next hour.
+// sumPlaces returns a query for rows of [table.GPUDays]. A row ends when the GPU moves to another node or slot. It also
+// ends before an hour in which the GPU is missing.
 func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	places := table.GPUDays.Of(table.Text)[1:]
 	var same, values []string
@@ -116,13 +114,13 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up a day again if its sums differ from its hours. They differ after a version without daily sums wrote an
-// hour, or after an administrator deleted an hour.
+// repair adds up a day again if its daily sums differ from the sums of its hours. This happens if a version without
+// daily sums wrote an hour, or if an administrator deleted an hour.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{
-		// A correction changes the number of charges and the energy in the manifest, but does not change the rows of
-		// charges and GPUs.
+		// A correction changes the number of charges and the energy in the manifest, but not the rows of charges and
+		// GPUs.
 		{table.Days.Name, "charges", "energy_mj", "n"},
 		{table.GPUDays.Name, "gpus", "n", "energy_mj"},
 	} {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// After random changes, the daily sums must equal the sums of the hours. The views, which read the daily sums, must
+// After random changes, the daily sums must equal the sums of the hours. The views read the daily sums. They must
 // return the same rows as the earlier views, which read the hours.
 func TestDays(t *testing.T) {
 	text, err := os.ReadFile("testdata/views_of_hours.sql")
@@ -33,7 +33,7 @@ func TestDays(t *testing.T) {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			want, got := linesOf(t, db, strings.TrimSuffix(of, ";")), linesOf(t, db, "select * from "+name)
 			for i := range min(len(got), len(want)) {
-				got[i] = got[i][:len(want[i])] // the new columns come last in a view
+				got[i] = got[i][:len(want[i])] // new columns are the last columns of a view
 			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
@@ -44,11 +44,11 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// A program that opens a database must add up the days in which another program wrote or deleted hours, and all days of
-// a database without daily sums.
+// When a program opens a database, it must add up the days in which another program wrote or deleted hours. It must add
+// up all days of a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
-	for n := range 36 { // these hours end at the end of a day
+	for n := range 36 { // the last hour is the last hour of a day
 		h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), int64(n)+1)
 		h.Charges[0].Queue, h.Charges[0].ClusterQueue, h.Charges[0].Labels = "", "", "" // the first version has no queues and labels
 		check(t, d.Replace(t.Context(), h))
@@ -78,7 +78,8 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// The row of an hour in the manifest is deleted, and the hour is written again. Its energy must be counted once.
+// The test deletes the row of an hour in the manifest, and writes the hour again. The energy of the hour must be
+// counted once.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -92,8 +93,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// For a corrected hour, the numbers in the manifest differ from the sums of the hour's rows. A program that opens a
-// database must not add up days with such hours again, but must find a correction that is missing from a daily sum.
+// For a corrected hour, the numbers in the manifest differ from the sums of the hour's rows. A program that opens the
+// database must not add up such a day again. It must find a daily sum that lacks a correction.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {
@@ -106,7 +107,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, err)
 	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(before, h.Charges)
 	check(t, d.Correct(t.Context(), h))
-	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // this day gets the highest rowid, so rows that are added up again get other rowids
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // this day has the highest rowid, so new sums of other days have new rowids
 	rows := func() [][]string { return lines(t, path, "select rowid, * from days order by rowid") }
 	want := rows()
 	reopen := func() {
@@ -126,7 +127,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, d.Close())
 }
 
-// firstVersion names the case in which a database is changed back to its first schema, which has no daily sums.
+// In this case, the database is changed back to its first schema, which has no daily sums.
 const firstVersion = "a return to the first version"
 
 func inFirstVersion(t *testing.T, path string) string {

@@ -20,15 +20,15 @@ import (
 
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
-// The tables have no partitions. Months may be written in any order, but MySQL can add partitions only in chronological
-// order, and each new partition alters the table. The primary key keeps the rows of an hour together.
+// The tables have no partitions. MySQL can add partitions only in chronological order, but months may be written in any
+// order. Each new partition would also alter the table. The primary key keeps the rows of an hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
 	value:     asIs[any],
-	// "Insert ignore" truncates long strings, but the strings of events are never too long. "On duplicate key update"
-	// would require the update privilege.
+	// "Insert ignore" truncates long strings, but strings of events are never too long. The alternative "on duplicate
+	// key update" would require the update privilege.
 	skip:      insertion{into: "insert ignore into"},
 	numbered:  true,
 	maxValues: 32_000, // the limit is 65,535
@@ -45,14 +45,14 @@ var MySQL = &Dialect{
 	},
 	addColumns: addMySQL,
 	views:      asIs[string],
-	statements: split, // one transaction would not help, because MySQL cannot roll back changes of tables
+	statements: split, // MySQL cannot roll back changes of tables, so a transaction has no advantage
 	print:      func(script string, _, _ time.Time) string { return script },
 	tables:     "the tables",
 	command:    "schema mysql",
 }
 
-// addMySQL uses a prepared statement, because MySQL has no "add column if not exists". The statement adds all columns
-// if the last column is missing.
+// addMySQL uses a prepared statement, because MySQL has no "add column if not exists". If the last column is missing,
+// the statement adds all columns.
 func addMySQL(name, space, columns string) string {
 	last, _, _ := strings.Cut(columns[strings.LastIndex(columns, addMissing)+len(addMissing):], " ")
 	return strings.NewReplacer("{table}", name, "{column}", last, "{change}", "alter table "+name+space+strings.ReplaceAll(columns, addMissing, "add column ")).Replace(`
@@ -65,8 +65,8 @@ deallocate prepare change_{table};
 `)
 }
 
-// badText is the error number for a string that the character set of its column cannot represent. The SQLSTATE of this
-// error is not specific.
+// badText is the error number for a string that does not fit the character set of its column. The SQLSTATE of this
+// error also stands for other errors.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -77,8 +77,8 @@ func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) 
 	return mysql.NewConnector(config)
 }
 
-// parseMySQL accepts URLs such as mysql://archive@db.example.com:3306/gpuledger?tls=true, with the parameters of the
-// driver. Errors contain no secrets.
+// parseMySQL accepts URLs such as mysql://archive@db.example.com:3306/gpuledger?tls=true. The parameters are the
+// parameters of the driver. Errors contain no secrets.
 func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
@@ -101,24 +101,24 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 		}
 		config.Passwd = strings.TrimRight(string(password), "\r\n")
 	}
-	// By default, TLS is used if the server supports it, as in MySQL's own clients. With tls=true in the URL, the server's
-	// certificate is verified.
+	// By default, TLS is used if the server supports it. MySQL's own clients do the same. With tls=true in the URL, the
+	// client also verifies the server's certificate.
 	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
 	config.ParseTime, config.Loc = true, time.UTC
-	config.Logger = &mysql.NopLogger{} // the driver also returns the errors that it would log
+	config.Logger = &mysql.NopLogger{} // the driver returns the same errors
 	if config.Params == nil {
 		config.Params = make(map[string]string)
 	}
-	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // a text that is too long causes an error
+	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // a text that is too long is an error
 	return config, nil
 }
 
 // lockTimeout is the maximum time to wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
-// All databases of a server share the names of these locks, and a name may have at most 64 characters. The name is
-// therefore a hash of a text that includes the name of the database.
+// The name of a lock may have at most 64 characters, and all databases of a server share these names. Therefore the
+// name is a hash of a text with the name of the database.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {
@@ -133,7 +133,7 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	return nil
 }
 
-// Without unlockMySQL, the server would release the lock only at the end of the connection.
+// The server itself would release the lock only at the end of the connection.
 func unlockMySQL(ctx context.Context, t *transaction, of lock) error {
 	_, err := t.conn.ExecContext(ctx, "do release_lock("+lockKey+")", nameMySQL(of))
 	return err

@@ -12,8 +12,8 @@ import (
 // The large tables have a partition for each month.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths limits the months for which one call creates partitions. Events can belong to any month, but the time to
-// plan a query grows with the number of partitions. Rows of other months stay in the default partition.
+// maxNewMonths limits the months for which one call creates partitions. Events can belong to any month, but each
+// partition makes the planning of queries slower. Rows of other months stay in the default partition.
 const maxNewMonths = 2
 
 type partition struct{ name, create string }
@@ -27,9 +27,9 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 }
 
 // createPartition returns a statement that creates a missing partition. PostgreSQL rejects a new partition if the
-// default partition contains rows of the same month, so the statement moves these rows. It locks the table, because a
-// query that was planned before the move would not see the moved rows. It looks up the name in the catalogue, because a
-// session may cache a failed to_regclass lookup.
+// default partition contains rows of this month. Therefore the statement first moves these rows. It locks the table,
+// because a query that was planned earlier would not see the moved rows. It searches for the name in the catalogue,
+// because a session may cache that to_regclass did not find the name.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
@@ -42,8 +42,8 @@ func createPartition(name string, month time.Time) string {
 end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))
 }
 
-// createPartitions creates missing partitions for the newest of the given months. If the role may not create
-// partitions, rows stay in the default partition.
+// createPartitions creates missing partitions for the newest of the given months. A role without the right to create
+// partitions leaves the rows in the default partition.
 func (d *Database) createPartitions(ctx context.Context, months []time.Time, tables ...table.Table) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -95,8 +95,8 @@ func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	return found.Int == 1, err
 }
 
-// PartitionsEnd returns the start of the first month without a partition, from the current month on. It returns zero if
-// the role can create partitions, or if the dialect has none.
+// PartitionsEnd returns the start of the first month without a partition, beginning with the current month. It returns
+// zero if the role can create partitions, or if the dialect has no partitions.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if !d.dialect.partitioned {
 		return time.Time{}, nil
@@ -143,7 +143,7 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 		for _, name := range names {
 			month, err := time.Parse(parent+"_2006_01", name)
 			if err != nil || !month.Before(before) {
-				continue // the table may be the default partition, which has no month
+				continue // the default partition has no month
 			}
 			if err := d.dropIfEmpty(ctx, parent, name); err != nil {
 				return fmt.Errorf("drop the partition %s: %w", name, err)
@@ -153,7 +153,7 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// dropIfEmpty locks the table before the partition, in the same order as queries.
+// dropIfEmpty locks the table first and the partition second, as queries do.
 func (d *Database) dropIfEmpty(ctx context.Context, parent, name string) error {
 	used := "exists (select from " + name + ")"
 	if has, err := d.holds(ctx, used); err != nil || has {

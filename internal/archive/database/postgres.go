@@ -53,8 +53,8 @@ var Postgres = &Dialect{
 	command:    "schema",
 }
 
-// connectPostgres accepts a URL of libpq. The variables of libpq, such as PGPASSWORD and PGPASSFILE, supply values that
-// the URL omits.
+// connectPostgres accepts a URL of libpq. If the URL omits a value, variables of libpq such as PGPASSWORD and
+// PGPASSFILE supply it.
 func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	config, err := parsePostgres(url)
 	if err != nil {
@@ -68,14 +68,14 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	return hidingConnector{stdlib.GetConnector(*config), url, config.Host}, nil
 }
 
-// parsePostgres replaces the errors of the driver, because they contain the URL with its secrets.
+// parsePostgres replaces the errors of the driver. They contain the URL with its secrets.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
-		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // this is the default of the driver
+		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the driver's default
 			// The text of an insert statement depends on the number of rows. The server would keep a prepared statement
-			// for each text.
+			// for each of these texts.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 		}
 		return config, nil
@@ -120,7 +120,7 @@ func lockPostgres(ctx context.Context, t *transaction, of lock) error {
 	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.day.Unix()))
 }
 
-// valuePostgres removes zero bytes from strings, which PostgreSQL rejects.
+// valuePostgres removes zero bytes from strings. PostgreSQL rejects them.
 func valuePostgres(value any) any {
 	if text, ok := value.(string); ok {
 		return strings.ReplaceAll(text, "\x00", "")
@@ -135,8 +135,8 @@ func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]
 	})
 }
 
-// createSchema checks first whether the schema exists, because "create schema if not exists" always requires the right
-// to create a schema.
+// createSchema first checks whether the schema exists. "create schema if not exists" would always require the right to
+// create a schema.
 const createSchema = `do $$ begin
   if to_regnamespace('` + schemaName + `') is null then
     create schema ` + schemaName + `;
@@ -149,7 +149,7 @@ func viewsPostgres(text string) string {
 	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
 }
 
-// fillDaysPostgres adds up one day at a time, because this needs little memory even for years of data.
+// fillDaysPostgres adds up one day at a time. This needs little memory, even for years of data.
 func fillDaysPostgres(name string, sum func(where string) string) string {
 	return `do $$ declare start timestamptz; begin
   if not exists (select from ` + name + `) then

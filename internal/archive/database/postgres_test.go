@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// By default, the driver must not cache prepared statements. A URL can set a mode for connection poolers, which may run
-// the next statement on another connection.
+// By default, the driver must not cache prepared statements. A connection pooler may run the next statement on another
+// connection, so a URL can set another mode.
 func TestParsePostgres(t *testing.T) {
 	for url, want := range map[string]pgx.QueryExecMode{
 		"postgres://archive@db/gpuledger":                                         pgx.QueryExecModeDescribeExec,

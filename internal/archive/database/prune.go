@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows and the events before a time, which must be the start of a month. It keeps the rows of the
-// manifest, and adds the deleted charges to the monthly sums. Each month of a cluster has its own transaction. Prune
-// calls done with the deleted rows of each table and month. A dry run only calls done.
+// Prune deletes the rows and the events before a time, which must be the start of a month. It adds the deleted charges
+// to the monthly sums. It keeps the rows of the manifest. Each month of a cluster has its own transaction. Prune calls
+// done with the deleted rows of each table and month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -36,8 +36,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable counts the rows that can be pruned, by cluster and month. Of the manifest, it counts only hours that are not
-// pruned.
+// prunable counts the rows that can be pruned, by cluster and month. In the manifest, it counts only hours that are not
+// yet pruned.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -76,7 +76,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// Programs that write rows of the same month wait until prune has ended.
+// Programs that write rows of this month wait until prune has ended.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.link(ctx, m.Cluster, sums)
 }
 
-// unpruned returns the rows of the manifest that are not yet pruned, with their state set to pruned.
+// unpruned returns the rows of the manifest that are not yet pruned. In the result, their state is already pruned.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {
@@ -122,7 +122,7 @@ func hoursIn(filed [][]any) (hours []time.Time) {
 	return hours
 }
 
-// addMonthly omits hours whose charges were removed by hand.
+// If an administrator has removed the charges of an hour, addMonthly omits the hour.
 func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
 	charged := make(map[time.Time]int64)
 	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")

@@ -13,7 +13,7 @@ import (
 )
 
 // RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. Each day has
-// its own transaction, so the call can be repeated after a failure.
+// its own transaction. After a failure, the caller can repeat the call.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// The monthly sums, and the events of hours without other rows, are renamed last.
+	// The last transaction renames the monthly sums, and the events of hours without other rows.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 	return t.link(ctx, to, renamed...)
 }
 
-// Programs that write the same hours wait for renameDay.
+// renameDay locks the day, so programs that write these hours wait for it.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
@@ -142,8 +142,8 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, last tabl
 	return moves, t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows inserts new rows and deletes the old rows, because the role may have no update privilege. If both clusters
-// contain an event with the same key, it keeps one of them.
+// renameRows inserts new rows and deletes the old rows, because the role may lack the update privilege. If both
+// clusters contain an event with the same key, it keeps one of the events.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// views creates the views, in the MySQL dialect. The statements can be executed repeatedly.
+// views contains statements that create the views, in the MySQL dialect. They can be executed repeatedly.
 //
 //go:embed views.sql
 var views string
 
-// dateOf matches the date of a time in the views. jsonValue and jsonPart match two functions that only MySQL has: they
-// return a JSON value as text and as JSON.
+// dateOf matches the date of a time in the views. jsonValue and jsonPart match two functions that only MySQL has. They
+// return a JSON value as text or as JSON.
 var (
 	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
@@ -30,7 +30,7 @@ var (
 //go:embed migrations
 var files embed.FS
 
-// Migration updates the schema to a version. It can be executed repeatedly.
+// Migration updates the schema to a version. Executing it again has no effect.
 type Migration struct {
 	Version int
 	SQL     string
@@ -45,12 +45,12 @@ func (d *Dialect) Migrations() ([]Migration, error) {
 	return all, err
 }
 
-// In the migrations of all dialects, addMissing precedes each column that is added.
+// In all migrations, this text precedes each column that is added.
 const addMissing = "add column if not exists "
 
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add translates a statement that matches addition. A table may need several statements.
+// add translates a statement that matches addition. The result has one or more statements for each table.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder
@@ -99,15 +99,15 @@ func split(script string) []string {
 	return all
 }
 
-// script runs migrations, fills the daily sums and creates the views. It sets the version last, so that an interrupted
-// script is run again.
+// script returns a script that runs migrations, fills the daily sums and creates the views. The script sets the version
+// last. After an interruption, it therefore runs again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
 }
 
-// Schema returns a script that creates or updates the tables. If the dialect has partitions, the script creates them
-// for the months in [from, until). The script can be run repeatedly.
+// Schema returns a script that creates or updates the tables. If the dialect has partitions, it also creates partitions
+// for the months in [from, until). The script can run repeatedly.
 func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	migrations, err := d.Migrations()
 	if err != nil {
@@ -116,7 +116,7 @@ func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	return d.print(d.script(migrations), from, until), nil
 }
 
-// A role that may not change tables can use a schema of the current version.
+// If the schema has the current version, the role needs no right to change tables.
 func (d *Database) migrate(ctx context.Context) error {
 	migrations, err := d.dialect.Migrations()
 	if err != nil {

@@ -73,7 +73,7 @@ func TestColumns(t *testing.T) {
 			for _, column := range tt.found[table.Name] {
 				name, kind, _ := strings.Cut(column, " ")
 				if name == "n" {
-					continue // numbers the rows in MySQL
+					continue // MySQL's row number
 				}
 				names = append(names, name)
 				if kind == "varchar(255) not null" && !short(table.Name) {
@@ -90,7 +90,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// In a table for which short returns true, strings in the key have at most 255 bytes.
+// short reports whether the table limits strings in its key to 255 bytes.
 func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// session runs statements, inside or outside a transaction.
+// session runs statements, in a transaction or without one.
 type session struct {
 	dialect *Dialect
 	on      interface {
@@ -36,8 +36,7 @@ func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Rows calls the function each for every row of a query, until this function returns false. types contains the types of
-// the columns.
+// Rows calls each for every row of a query, until each returns false. types contains the types of the columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
 	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
@@ -99,7 +98,7 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// Columns returns the names of all columns in the database, as table.column. Tables from an earlier version have fewer
+// Columns returns the names of all columns in the database, as table.column. Tables from an earlier version lack later
 // columns.
 func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	all := make(map[string]bool)
@@ -110,7 +109,7 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the first value of a query with one column, or zero if there are no rows.
+// value returns the first value of a query with one column. It returns zero if there are no rows.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err
@@ -140,17 +139,17 @@ type transaction struct {
 	locks  []lock // locks that the transaction holds
 }
 
-// The lock is held until the end of the transaction.
+// The transaction holds the lock until its end.
 func (t *transaction) lock(ctx context.Context, of lock) error {
 	t.locks = append(t.locks, of)
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts limits the attempts to run a transaction that the database rolls back in favour of another transaction.
+// If the database rolls back a transaction in favour of another transaction, it is run again, at most this often.
 const attempts = 5
 
-// Other programs that need one of the locks wait for the transaction. Transactions for different days can deadlock; the
-// database then rolls back one of them, which is run again.
+// Other programs that need one of the locks wait for this transaction. If transactions for different days deadlock, the
+// database rolls back one of them, and it is run again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -166,7 +165,8 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 		return err
 	}
 	defer conn.Close()
-	// In MySQL, stricter isolation levels lock the gap between two hours, where another program may insert rows.
+	// In MySQL, a stricter isolation level would lock the gap between two hours, so that other programs could not
+	// insert rows there.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 	return tx.Commit()
 }
 
-// unlock ignores errors, because the server releases the locks when the connection is closed.
+// unlock ignores errors. When the connection is closed, the server releases the locks in any case.
 func (t *transaction) unlock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The locks of a failed transaction must be released after its rollback.
+// After a transaction has failed and was rolled back, its locks must be released.
 func TestUnlock(t *testing.T) {
 	var ended error
 	dialect := *SQLite
@@ -31,8 +31,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// A transaction that the database has rolled back must run again, at most a few times, without the changes of its
-// earlier runs. It must not run again after any other error.
+// A transaction that the database has rolled back must run again, at most a few times. The changes of its earlier runs
+// must be lost. After any other error, it must not run again.
 func TestDeadlock(t *testing.T) {
 	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
 	for _, test := range []struct {

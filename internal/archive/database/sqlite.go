@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SQLite is the dialect of SQLite. Its URL is the path of a file. Times are strings in the format [table.Format]. A
-// transaction locks the whole file, so days need no locks.
+// SQLite is the dialect of SQLite. Its URL is the path of a file. Times are strings in the format [table.Format]. Days
+// need no locks, because a transaction locks the whole file.
 var SQLite = &Dialect{
 	Name:      "sqlite",
 	connector: connectSQLite,
@@ -30,8 +30,8 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The time of the driver grows with the square of the number of values, so the maximum is far below SQLite's limit
-	// of 32,766.
+	// The driver's time grows with the square of the number of values. The maximum is therefore far below SQLite's
+	// limit of 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
 	lock:      func(context.Context, *transaction, lock) error { return nil },
@@ -54,8 +54,8 @@ type sqliteFile struct {
 	as   access
 }
 
-// Connect keeps the files -wal and -shm after the last writer has closed the database, because a reader that may not
-// create files cannot open the database without them.
+// After the last writer has closed the database, Connect keeps the files -wal and -shm. Otherwise a reader that may not
+// create files could not open the database.
 func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := f.open(ctx)
 	if err != nil || f.as == read {
@@ -67,7 +67,7 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open repeats a failed attempt, because two programs that create the file at the same time do not wait for each other,
+// open repeats a failed attempt. If two programs create the file at the same time, they do not wait for each other,
 // even with a busy timeout.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
@@ -85,7 +85,7 @@ func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// connectSQLite creates a missing file, because the driver does not report why it cannot open a file. While a program
+// connectSQLite creates a missing file, because the driver's error would not contain the reason. While a program
 // writes, readers see the last committed transaction. Writers wait for each other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
@@ -104,8 +104,8 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// These expressions match parts of the views for which SQLite needs another syntax: it cannot replace a view and has no
-// type for times.
+// These expressions match parts of the views that SQLite does not support. It cannot replace a view, and has no type
+// for times.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

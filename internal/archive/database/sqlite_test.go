@@ -31,14 +31,14 @@ func openSQLite(t *testing.T, path string) *database.Database {
 	return d
 }
 
-// The file name in fresh contains characters with a meaning in URLs.
+// The name of this file contains characters with a meaning in URLs.
 func fresh(t *testing.T) (*database.Database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")
 	return openSQLite(t, path), path
 }
 
-// lines reads the file without the code of this package.
+// lines does not use this package, so it can find errors in the package.
 func lines(t *testing.T, path, query string) [][]string {
 	t.Helper()
 	db := connect(t, path)
@@ -46,7 +46,7 @@ func lines(t *testing.T, path, query string) [][]string {
 	return linesOf(t, db, query)
 }
 
-// A connection is kept for several queries where possible, because each new connection parses the whole schema.
+// Tests reuse a connection where possible, because each new connection parses the whole schema.
 func connect(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
@@ -105,7 +105,7 @@ func TestSQLite(t *testing.T) {
 	t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened[sinktest.Renamer]) })
 }
 
-// The hour has more values than one SQLite statement can contain.
+// A single SQLite statement cannot contain all values of this hour.
 func TestSQLiteLarge(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -120,7 +120,7 @@ func TestSQLiteLarge(t *testing.T) {
 	}
 }
 
-// Programs that write the same hours to one file must wait for each other.
+// If several programs write the same hours to a file, they must wait for each other.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
 	failed := make(chan error)
@@ -147,8 +147,8 @@ func TestSQLiteConcurrent(t *testing.T) {
 	}
 }
 
-// TestSQLiteCreate checks that a program waits while another program creates the same file. SQLite does not wait in this
-// case, because the journal is not a WAL yet.
+// TestSQLiteCreate checks that a program waits while another program creates the same file. SQLite itself does not wait
+// in this case, because the file is not yet in WAL mode.
 func TestSQLiteCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "archive.db")
 	other, err := connect(t, path).BeginTx(t.Context(), nil)
@@ -176,7 +176,7 @@ func TestSQLiteCreate(t *testing.T) {
 	}
 }
 
-// A user who may not write to the folder must be able to read a file that no other program has open.
+// If no program has the file open, a user without write access to the folder must be able to read it.
 func TestSQLiteOtherUser(t *testing.T) {
 	d, path := fresh(t)
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
@@ -184,7 +184,7 @@ func TestSQLiteOtherUser(t *testing.T) {
 	folder := filepath.Dir(path)
 	check(t, os.Chmod(folder, 0o555))
 	t.Cleanup(func() { check(t, os.Chmod(folder, 0o755)) })
-	if os.Getuid() == 0 { // root can write everywhere
+	if os.Getuid() == 0 { // root may write to every folder
 		check(t, os.Chmod(filepath.Dir(filepath.Dir(folder)), 0o755))
 		runtime.LockOSThread()
 		check(t, syscall.Setfsuid(65534))
@@ -212,7 +212,7 @@ func TestSQLiteOtherUser(t *testing.T) {
 func TestSQLiteViews(t *testing.T) {
 	d, path := fresh(t)
 	older := sinktest.Hour(sinktest.Noon, 7)
-	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // earlier versions filed this form
+	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // earlier versions wrote such rows
 	check(t, d.Replace(t.Context(), older))
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Hour), 5)))
 	var events []event.Event

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Statement is an SQL statement or a part of one. In its text, {name} stands for a table, and ? for a value or a list
-// of values.
+// Statement is an SQL statement or a part of one. In its text, {name} stands for a table. A ? stands for a value or a
+// list of values.
 type Statement struct {
 	text   strings.Builder
 	values []any
@@ -84,7 +84,7 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the primary key of a table contains a row number. Tables with short keys need no row
+// isNumbered reports whether the primary key of a table contains a row number. A table with a short key needs no row
 // number.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()

@@ -15,21 +15,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// logEvery is the minimum interval between two log lines about the same cause and cluster.
+// logEvery is the minimum time between two log lines about the same cause.
 const logEvery = time.Hour
 
 // maxLogged is the maximum length of a cluster's name in the log, in bytes.
 const maxLogged = 100
 
-// grant is a line of the token file: a sender with this token may send events of the cluster. The digests of all tokens
-// have the same length, so the time of a comparison does not depend on the token.
+// grant is a line of the token file: a sender with this token may send events of the cluster. All digests have the same
+// length, so the time of a comparison does not depend on the token.
 type grant struct {
 	cluster string
 	digest  [sha256.Size]byte
 }
 
-// parseTokens reads lines with the name of a cluster and a token, separated by spaces. It ignores empty lines and lines
-// that begin with #. Errors do not contain text from the file.
+// parseTokens reads lines with the name of a cluster and a token, with spaces between them. It ignores empty lines and
+// lines that begin with #. Errors contain no text from the file.
 func parseTokens(text []byte) (grants []grant, err error) {
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -47,7 +47,7 @@ func parseTokens(text []byte) (grants []grant, err error) {
 }
 
 type access struct {
-	file string // token file; if it is empty, all requests are accepted
+	file string // token file; if empty, all requests are accepted
 	log  *slog.Logger
 
 	mu     sync.Mutex
@@ -56,15 +56,15 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause identifies refusals with the same outcome and cluster, which are logged at most once per hour. The cluster is
-// empty unless the token file contains it, so that the number of causes is limited.
+// cause identifies refusals with the same outcome and cluster. They are logged at most once per hour. If the token file
+// does not contain the cluster, cluster is empty. This limits the number of causes.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
 	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
 }
 
-// check reads the token file for each request, so that changes take effect immediately.
+// check reads the token file for each request, so that a change of the file takes effect immediately.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -79,7 +79,7 @@ func (a *access) check(req *http.Request, cluster string) error {
 	}
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		token = "" // no line of the file contains this text
+		token = "" // the file contains no empty token
 	}
 	switch known, granted := a.match(token, cluster); {
 	case !known:
@@ -108,8 +108,8 @@ func (a *access) read() error {
 	return nil
 }
 
-// match reports whether the file contains the token, and whether the token is for the cluster. It compares the token
-// with all tokens, so that the time does not reveal which token matches.
+// match reports whether the file contains the token, and whether the token is for the cluster. It always compares all
+// tokens. Otherwise the time would reveal which token matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int

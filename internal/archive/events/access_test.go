@@ -35,8 +35,8 @@ func write(t *testing.T, file, text string) {
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// A request may be accepted only if its token is currently in the file, for the same cluster. No token may be valid
-// while the file is missing, empty, invalid or accessible to other users.
+// A request may be accepted only if the file contains its token, for its cluster. If the file is missing, empty,
+// invalid or accessible to other users, no token may be valid.
 func TestToken(t *testing.T) {
 	const two = "# rotated in November\n\neast one\nwest  three\neast\ttwo\nthe far south four\n"
 	steps := []struct {
@@ -97,8 +97,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Refusals must be counted by reason. They must be logged once an hour for each reason and each cluster in the file,
-// even if a sender invents names of clusters.
+// Refusals must be counted by reason. The log must contain at most one line per hour for each reason and each cluster
+// in the file, even if a sender invents names of clusters.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, m, log := guarded(t)
@@ -188,8 +188,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A token may be accepted for a cluster only if a line contains both. The test parses the lines with simpler code than
-// the program does.
+// A token may be accepted for a cluster only if one line contains both. The test has its own, simpler parser.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"east one", "east one\nwest two\n", "# east one\n", "\n\n east  one \r\n", "one", "a b one"} {
 		f.Add(text, "east", "one")

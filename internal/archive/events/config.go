@@ -14,10 +14,10 @@ type Config struct {
 	Receive bool
 	// TokenFile is the file with the tokens of the clusters. If it is empty, requests without a token are accepted.
 	TokenFile string
-	// DeadLetter is the file for events that a sink rejects or that still wait when the program ends. Without a file,
-	// these events are dropped.
+	// DeadLetter is the file for events that a sink rejects, and for events that still wait at the end of the program.
+	// Without a file, these events are dropped.
 	DeadLetter string
-	// If Insecure is set, requests from other machines are accepted without credentials.
+	// If Insecure is set, requests from other machines need no credentials.
 	Insecure bool
 }
 
@@ -29,7 +29,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials; every client that can reach the address can then write events for any cluster")
 }
 
-// Validate makes the checks that the flag package cannot make. A missing token file is valid, because it may be created
+// Validate makes the checks that the flag package cannot make. A missing token file is valid, because it may appear
 // later.
 func (c *Config) Validate() error {
 	switch {
@@ -47,8 +47,8 @@ func (c *Config) Validate() error {
 	return fmt.Errorf("--events.token-file: %w", err)
 }
 
-// ValidateAddresses returns an error if events could be received from another machine without credentials. certificates
-// is set if the server requires verified certificates of clients.
+// ValidateAddresses returns an error if another machine could send events without credentials. certificates is set if
+// the server requires verified certificates of clients.
 func (c *Config) ValidateAddresses(addresses []string, certificates bool) error {
 	if !c.Receive || c.TokenFile != "" || c.Insecure || certificates {
 		return nil

@@ -18,14 +18,14 @@ const maxDeadLetters = 256 << 20
 
 var errNoDeadLetters = errors.New("no dead-letter file is configured: set --events.dead-letter")
 
-// deadLetters is the file for events that a sink rejects or that still wait when the program ends. Each line is an
-// event in JSON. All sinks share the file.
+// deadLetters is the file for events that a sink rejects, and for events that still wait at the end of the program.
+// Each line is an event in JSON. All sinks share the file.
 type deadLetters struct {
 	path string
 	mu   sync.Mutex
 }
 
-// The event has the format in which the reconciler sends it, so it can be sent again.
+// The event has the format of the reconciler, so it can be sent again.
 type deadLetter struct {
 	Time    time.Time       `json:"time"`
 	Sink    string          `json:"sink"`
@@ -55,7 +55,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds all lines or none.
+// append writes all lines or no line.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxQueue limits the total size of the batches that wait for a sink, in bytes.
+	// maxQueue is the maximum size of all batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
-	// maxChunk limits the events that are added to a sink in one call.
+	// maxChunk is the maximum number of events in one call of a sink.
 	maxChunk = 5000
-	// minRetry and maxRetry limit the interval between two attempts to use a failed sink.
+	// minRetry and maxRetry limit the time between two attempts to use a failed sink.
 	minRetry = 5 * time.Second
 	maxRetry = time.Minute
 )
 
 var (
 	errBehind = errors.New("earlier events still wait for the sink")
-	// errStopped is the reason in dead letters for events that wait when the program ends.
+	// errStopped is the reason in dead letters for events that still wait at the end of the program.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
@@ -35,17 +35,17 @@ type batch struct {
 	arrived time.Time
 }
 
-// outlet is a sink with the batches that wait for it. Another sink has already stored these batches.
+// outlet is a sink with its waiting batches. Another sink has already stored these batches.
 type outlet struct {
 	Destination
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// If batches were dropped, repeat is called after the sink has stored all other batches.
+	// If batches were dropped, repeat is called as soon as no batch waits.
 	repeat func()
 
-	// While batches wait, only the method run uses the fields sink and logged. Otherwise one request at a time uses
-	// these fields.
+	// While batches wait, only the method run uses the fields sink and logged. At other times, only one request at a
+	// time uses them.
 	sink   Sink   // nil while the sink is not open
 	logged string // text of the last failure that was logged
 
@@ -55,7 +55,7 @@ type outlet struct {
 	queue   []*batch
 	size    int
 	dropped bool
-	ended   bool // the program ends, so no batch is queued
+	ended   bool // the program ends, so batches are no longer queued
 }
 
 func (o *outlet) file(ctx context.Context, b *batch) error {
@@ -65,8 +65,7 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. While the program ends, keep writes the events to the dead-letter file
-// instead.
+// keep queues a batch until the sink works. If the program ends, it writes the events to the dead-letter file instead.
 func (o *outlet) keep(b *batch) {
 	if !o.enqueue(b) {
 		o.reject(b.cluster, b.events, errStopped)
@@ -94,7 +93,7 @@ func (o *outlet) enqueue(b *batch) bool {
 	return true
 }
 
-// waits reports whether a new batch must wait, because earlier batches wait or the program ends.
+// waits reports whether a new batch must wait. This is the case if earlier batches wait, or if the program ends.
 func (o *outlet) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +148,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// drain returns false if the context ended before all batches were stored.
+// drain stores all batches. If the context ends earlier, it returns false.
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {
@@ -174,7 +173,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last makes a final attempt to store the waiting batches, and closes the sink.
+// last tries once more to store the waiting batches, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()
@@ -201,7 +200,7 @@ func (o *outlet) end() {
 }
 
 // append adds the events of a batch to the sink, and removes them from the batch. If the sink rejects the batch, append
-// halves it repeatedly until it finds the rejected event, and writes this event to the dead-letter file.
+// halves it until it finds the rejected event. It writes this event to the dead-letter file.
 func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
@@ -238,8 +237,7 @@ func (o *outlet) works(n int) {
 	o.logged = ""
 }
 
-// fail closes the sink, which is opened again for the next events. It logs a failure unless the previous failure was
-// the same.
+// fail closes the sink, which the next events open again. It logs only failures that differ from the previous failure.
 func (o *outlet) fail(err error) {
 	o.close()
 	if text := err.Error(); text != o.logged {
@@ -248,7 +246,7 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject drops events that it cannot write to the dead-letter file.
+// reject writes events to the dead-letter file. If this fails, it drops them.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
@@ -259,7 +257,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// Each attempt has its own rows, because the sink may change them.
+// Each attempt creates its own rows, because a sink may change its rows.
 func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
 		rows := table.EventRows(t, cluster, events)

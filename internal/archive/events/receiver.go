@@ -1,7 +1,6 @@
-// Package events receives the events of pods and workloads that gpuledger-reconciler sends, and stores them in sinks.
-// It responds to a request when each sink has either stored the events or failed. If no sink has stored them, the
-// sender repeats the request. If only some sinks have stored them, the events wait for the other sinks in queues of
-// limited size.
+// Package events receives the events of pods and workloads from gpuledger-reconciler, and stores them in sinks. It
+// responds to a request when each sink has stored the events or failed. If no sink has stored them, the sender repeats
+// the request. If some sinks have stored them, the events wait for the other sinks in queues of limited size.
 package events
 
 import (
@@ -19,12 +18,12 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime limits the time to store its events. Together they are
-	// shorter than the sender's timeout.
+	// readTime limits the time to read a request. fileTime limits the time to store its events. Their sum is shorter
+	// than the sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// At shutdown, farewell limits the time to finish the last request, and lastTry limits the time to store the
-	// waiting batches.
+	// At shutdown, farewell limits the time to finish the last request. lastTry limits the time to store the waiting
+	// batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the value of the header Retry-After, in seconds.
@@ -38,7 +37,7 @@ type Sink interface {
 	Close() error
 }
 
-// Destination is a sink that is opened when it is needed, and again after a failure.
+// Destination is a sink that is opened for the first events, and again after a failure.
 type Destination struct {
 	Name string
 	Open func(ctx context.Context) (Sink, error)
@@ -48,14 +47,14 @@ type Destination struct {
 type Receiver struct {
 	access  *access
 	counts  counts
-	turn    chan struct{} // admits one request at a time
+	turn    chan struct{} // one request at a time
 	outlets []*outlet
 	// stopping ends when the last request must be cancelled.
 	stopping context.Context
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters whose state was requested again after events were last lost. Events are lost if
+	// repeated contains the clusters whose state was requested again since events were last lost. Events are lost if
 	// the program stops while they are queued, or if a full queue drops them.
 	repeated map[string]bool
 }
@@ -74,15 +73,15 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat makes the receiver request the state of every cluster again. It is called at the start, because the queues of
-// the last run were lost, and after events were dropped.
+// repeat makes the receiver request the state of every cluster again. It is called at the start, because the last run
+// may have lost its queues. It is also called after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.repeated = make(map[string]bool)
 }
 
-// ask requests the current state from the sender of a cluster, unless the state has already been requested.
+// ask requests the current state from the sender of a cluster. It requests the state only once.
 func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +138,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
-	// An error means that the connection does not support deadlines, which happens only in tests.
+	// An error means that the connection does not support deadlines. This happens only in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
 	size, events, err := read(req)
@@ -156,8 +155,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file adds events to all sinks at the same time, and queues them for sinks that fail. It returns an error only if no
-// sink stored the events.
+// file adds events to all sinks at the same time. If a sink fails, it queues the events for this sink. It returns an
+// error only if all sinks fail.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
@@ -178,7 +177,7 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run stores the batches that wait for failed sinks. When the context ends, it makes a last attempt, and writes the
+// Run stores the batches that wait for failed sinks. At the end of the context, it tries a last time, and writes the
 // events that still wait to the dead-letter file.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -202,8 +201,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request, and cancels it if it takes too long. It returns false if the request still
-// continues. Afterwards, no request is read.
+// quiet waits for the last request. If the request takes too long, quiet cancels it. If the request still continues,
+// quiet returns false. Otherwise no further request is read.
 func (r *Receiver) quiet() bool {
 	if r.takesTurn() {
 		return true
@@ -212,8 +211,8 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is being stored, and then blocks further requests. It returns false if this takes
-// too long.
+// takesTurn waits until no request is being stored, and then blocks further requests. If this takes too long, it
+// returns false.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

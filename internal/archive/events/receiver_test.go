@@ -164,7 +164,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// A request must fail if the only sink fails. The sink is then opened again, and equal failures are logged once.
+// If the only sink fails, the request must fail. The sink must be opened again, and equal failures must be logged once.
 func TestSinkFails(t *testing.T) {
 	m, log := &memory{}, new(bytes.Buffer)
 	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -201,8 +201,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// A failing sink must not delay another sink. Soon after it works again, it must contain all events in order. The
-// metric for the age of the first waiting event is checked for each sink.
+// A failing sink must not delay another sink. Soon after the sink works again, it must contain all events in order. For
+// each sink, the metric must show the age of the first waiting event.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -241,7 +241,7 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// A sink that does not respond must delay only one request and no other sink.
+// If a sink does not respond, it must delay only one request and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -268,8 +268,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// If a queue is full, events must be dropped and counted. Each cluster's state must be requested once at the start, and
-// again when the sink has stored the waiting events.
+// If a queue is full, events must be dropped and counted. The receiver must request each cluster's state once at the
+// start, and again after the sink has stored the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -307,7 +307,7 @@ func TestDropped(t *testing.T) {
 	})
 }
 
-// counted returns the number of events by sink and outcome, and the size of the queue by sink.
+// counted returns the number of events by sink and outcome. It also returns the size of the queue by sink.
 func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	t.Helper()
 	all := metrics(t, r, "gpuledger_archive_events_total", "sink", "outcome")
@@ -315,7 +315,7 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	return all
 }
 
-// metrics returns the values of a metric. The key of a value consists of the values of the labels in by, separated by
+// metrics returns the values of a metric. The key of a value contains the values of the labels in by, separated by
 // slashes.
 func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[string]float64 {
 	t.Helper()

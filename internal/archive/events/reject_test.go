@@ -56,7 +56,7 @@ func phases(from, until int) string {
 	return text.String()
 }
 
-// Each element of deadLetters is "sink cluster id reason".
+// The elements have the form "sink cluster id reason".
 func deadLetters(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -73,7 +73,7 @@ func deadLetters(t *testing.T, path string) (all []string) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Time.IsZero() {
 			t.Fatalf("%v in %q", err, line)
 		}
-		for e, err := range event.Decode(bytes.NewReader(l.Event)) { // the event can be sent again
+		for e, err := range event.Decode(bytes.NewReader(l.Event)) { // the line must contain an event that can be sent again
 			if err != nil {
 				t.Fatalf("%v in %q", err, line)
 			}
@@ -83,8 +83,8 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// Each event that a sink rejects must be in the dead-letter file, with the reason. Rejected events must not delay other
-// events of the same request or later requests, even if earlier events wait.
+// If a sink rejects an event, the dead-letter file must contain the event and the reason. A rejected event must not
+// delay other events of its request or later requests, even if earlier events wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Rejected events that cannot be written to a file must be counted as dropped and logged.
+// If rejected events cannot be written to a file, they must be logged and counted as dropped.
 func TestNoDeadLetters(t *testing.T) {
 	full := filepath.Join(t.TempDir(), "file")
 	check(t, os.WriteFile(full, nil, 0o600))
@@ -143,8 +143,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// Events wait for a sink when the program ends. If the sink works again, they must be added to the sink. Otherwise they
-// must be written to the dead-letter file, counted and logged.
+// The program ends while events wait for a sink. If the sink works again, it must get them. Otherwise the dead-letter
+// file must contain them, and they must be counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLargeBody uses a real connection. The sender of a request that is too large must receive the status, and must be
-// able to use the connection again.
+// TestLargeBody uses a real connection. If a request is too large, its sender must receive the status, and must be able
+// to reuse the connection.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))
@@ -207,8 +207,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestMemory limits the memory for a small request with 250,000 events, and the memory for the largest accepted
-// request.
+// TestMemory checks the memory for two requests: a small request with 250,000 events, and the largest accepted request.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ events, status, limit int }{{250_000, 413, 160 << 20}, {20_000, 200, 256 << 20}} {
 		m := &memory{}
@@ -228,7 +227,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The response to any body must have a status that senders can handle. The times and lengths in stored rows must be
+// For any body, the response must have a status that senders can handle. Times and lengths in stored rows must be
 // within the limits.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// maxBody limits the body of a request, and maxText limits the uncompressed text, both in bytes. maxEvents limits
-	// the number of lines. A request from the reconciler contains at most a megabyte, or a single longer line.
+	// maxBody limits the body of a request. maxText limits the uncompressed text. Both are in bytes. maxEvents limits
+	// the number of lines. A request from the reconciler contains at most one megabyte or one longer line.
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000
-	// maxRest limits the bytes of a body that are read before the request is refused, because the sender reads the
-	// response only when it has sent the body. If more bytes are left, the connection is closed.
+	// A sender reads the response only after it has sent the body. Therefore up to maxRest further bytes of the body
+	// are read before the response. If even more bytes follow, the connection is closed.
 	maxRest = 64 << 20
 )
 
-// body records the error that ended the reading of a request's body.
+// body records the error at the end of a request's body.
 type body struct {
 	io.Reader
 	read int64
@@ -62,7 +62,7 @@ func read(req *http.Request) (size int, events []event.Event, err error) {
 	return 0, nil, &refusal{err, http.StatusBadRequest}
 }
 
-// decode returns an error about the content, or the error that ended reading the body.
+// The error of decode is about the content, or it is the error of the reader.
 func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
 	switch encoding {
 	case "", "identity":

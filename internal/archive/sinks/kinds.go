@@ -20,23 +20,24 @@ import (
 type Kind struct {
 	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag that sets a sink of this kind. The other flags with its prefix are parameters in URLs.
+	// Flag is the flag that sets a sink of this kind. Other flags with this prefix are parameters in URLs.
 	Flag string
-	// Schemes contains the URL schemes of this kind, the most common first.
+	// Schemes contains the URL schemes of this kind. The first scheme is the most common.
 	Schemes []string
 	// Example is a URL of this kind. Help describes the content of such a sink.
 	Example, Help string
 
-	// local is set if URLs of this kind have no host, only a path or a word. driver is set if a URL with a host may
-	// contain parameters for the driver. fragment is set if all parameters after ? are for the server; parameters for
-	// the sink then follow #.
+	// local is set if a URL of this kind has no host, only a path or a word. driver is set if the parameters after ?
+	// may be for the driver. fragment is set if all parameters after ? are for the server. The parameters for the sink
+	// then follow after #.
 	local, driver, fragment bool
-	// parameters is the prefix of flags that are parameters, such as "folder." for --folder.format, or empty.
+	// parameters is the prefix of the flags that are parameters, such as "folder." for --folder.format. It may be
+	// empty.
 	parameters string
-	// secret is the parameter for the file with a secret, or empty.
+	// secret is the parameter for the file with a secret. It may be empty.
 	secret string
 
-	target func(o *Options) *string // returns the option with the path or URL of the sink
+	target func(o *Options) *string // the option with the path or URL of the sink
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
 	// events opens a sink for events. If it is nil, open also opens a sink for events.
@@ -45,7 +46,7 @@ type Kind struct {
 	layout func(o *Options) string
 	// keepsEvents reports whether a sink stores events. If it is nil, all sinks of this kind store events.
 	keepsEvents func(o *Options) bool
-	// books opens a sink for reading. It is nil if sinks of this kind cannot be read; unreadable explains why.
+	// books opens a sink for reading. If sinks of this kind cannot be read, it is nil, and unreadable is the reason.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -143,7 +144,7 @@ var kinds = []*Kind{
 	},
 }
 
-// After an error, opened returns a nil interface, because an interface that contains a nil pointer is not nil.
+// After an error, opened returns a nil interface. An interface with a nil pointer would not be nil.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I
@@ -167,7 +168,7 @@ func (k *Kind) Parameters() (names []string) {
 	return names
 }
 
-// Flags returns the flags that set sinks. If readable is set, it returns only the flags of kinds that can be read.
+// Flags returns the flags that set sinks. If readable is set, it omits kinds that cannot be read.
 func Flags(readable bool) (names []string) {
 	for _, k := range kinds {
 		if !readable || k.books != nil {
@@ -186,8 +187,8 @@ func Help() string {
 	return strings.Join(all, ", ")
 }
 
-// Schemes returns the URL schemes of all kinds, separated by commas. If readable is set, it returns only the schemes of
-// kinds that can be read.
+// Schemes returns the URL schemes of all kinds, separated by commas. If readable is set, it omits kinds that cannot be
+// read.
 func Schemes(readable bool) string {
 	var all []string
 	for _, k := range kinds {

@@ -1,4 +1,4 @@
-// Package sinks lists the kinds of sinks to which the archive is written. A URL or a flag sets a sink.
+// Package sinks lists the kinds of sinks for the archive. A URL or a flag sets a sink.
 package sinks
 
 import (
@@ -19,24 +19,24 @@ import (
 
 // Sink stores hours; see [table.Hour].
 type Sink interface {
-	// Filed returns the row of an hour in the manifest, or zero if the sink does not contain the hour.
+	// Filed returns the row of an hour in the manifest. It returns zero if the sink does not contain the hour.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	// Replace replaces the rows of an hour.
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
-// Place is the configuration of a sink, with functions that open it.
+// Place is the configuration of a sink, and the functions that open it.
 type Place struct {
 	// Name identifies the sink in logs and metrics.
 	Name string
-	// Label is the flag that set the sink, for errors. It contains no secret.
+	// Label is the flag that sets the sink, for use in errors. It contains no secret.
 	Label string
-	// Folder is the path of a folder, or empty for other kinds of sinks.
+	// Folder is the path of the folder. It is empty for other kinds of sinks.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the sink for events. The result differs from the sink that Open returns, because a sink is not safe
-	// for concurrent use. Events is nil if the format or the selected table contains no events.
+	// Events opens the sink for events. It is not the sink from Open, because a sink is not safe for concurrent use.
+	// Events is nil if the sink cannot store events.
 	Events func(ctx context.Context) (events.Sink, error)
 	// Books opens the sink for reading. It is nil if the sink cannot be read.
 	Books func(ctx context.Context) (books.Source, error)
@@ -44,8 +44,8 @@ type Place struct {
 
 // Options contains the values of the flags of all kinds.
 type Options struct {
-	// Folder is the path of a folder, Postgres and MySQL are URLs, MySQLPassword is the path of the file with the MySQL
-	// password, and SQLite is the path of a file.
+	// Folder and SQLite are paths. Postgres and MySQL are URLs. MySQLPassword is the path of the file with the MySQL
+	// password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
@@ -71,8 +71,9 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
-// Places returns the sinks that flags set, in the order of [Kinds], and then the sinks that URLs set. Flags also set
-// defaults for parameters of URLs. The second sink of a kind has the name of the kind with the suffix -2.
+// Places returns the sinks from flags, in the order of [Kinds], and then the sinks from URLs. The parameters of a URL
+// get their defaults from flags. The name of a sink is the name of its kind. The second sink of a kind has the suffix
+// -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)
 	add := func(k *Kind, of *Options, label string) error {
@@ -110,7 +111,7 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the sink of a URL in a flag that selects an archive to read. Errors contain the name of this flag.
+// Parse returns the sink of a URL from a flag that selects an archive to read. Errors contain the name of this flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {
@@ -124,7 +125,6 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	return k.place(of, label), nil
 }
 
-// place copies the options.
 func (k *Kind) place(o *Options, label string) Place {
 	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
 	if k.Name == "folder" && k.tables(o) {
@@ -150,10 +150,10 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 	return s.(events.Sink), nil
 }
 
-// tables reports whether a sink contains all tables. Some sinks contain only serial numbers.
+// tables reports whether a sink contains all tables. It is false for a sink of serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
-// distinct returns an error if a sink equals an earlier sink or has the same manifest.
+// distinct returns an error if an earlier sink is the same or has the same manifest.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
 	place := k.Name + " " + *k.target(o)
 	if k.Name == "stdout" {

@@ -42,7 +42,7 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 // No flag sets these fields.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
-// A URL must have the same effect as the flags of its sink. Flags set the defaults for its parameters.
+// A URL must have the same effect as the flags of its sink. The parameters of the URL get their defaults from flags.
 func TestURLs(t *testing.T) {
 	for _, tt := range []struct {
 		url   string
@@ -90,8 +90,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// The secret in a flag belongs to the sink that the flags set. It is used for a URL only if no flag sets a sink of this
-// kind.
+// A flag with a secret belongs to the sink that flags set. Only if no flag sets a sink of this kind, a URL uses the
+// secret.
 func TestSecretOfAnotherPlace(t *testing.T) {
 	for _, tt := range []struct {
 		url  string
@@ -115,7 +115,7 @@ func TestSecretOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// The error for an invalid URL must contain the flag, the problem and a solution.
+// The error for an invalid URL must contain the flag, the reason and a solution.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
 	for text, want := range map[string]string{
@@ -160,7 +160,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// Passwords in a URL must not occur in the errors, the name and the label of the sink. No server listens on these
+// The errors, the name and the label of a sink must not contain passwords from its URL. No server listens on these
 // addresses.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
@@ -180,7 +180,7 @@ func TestSecrets(t *testing.T) {
 			fs, o := parsed(t)
 			places, err := o.Places(fs, []string{text})
 			texts := []string{fmt.Sprint(err)}
-			if strings.HasPrefix(form, "host=") { // only the flag accepts this form
+			if strings.HasPrefix(form, "host=") { // a URL cannot have this form
 				_, flags := parsed(t, "--postgres.url="+text)
 				places, err = flags.Places(fs, nil)
 				check(t, err)
@@ -204,7 +204,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// uses returns the errors of opening a sink and of writing an hour.
+// uses opens a sink, writes an hour, and returns the errors.
 func uses(t *testing.T, p sinks.Place) (texts []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -220,7 +220,7 @@ func uses(t *testing.T, p sinks.Place) (texts []string) {
 	return append(texts, fmt.Sprint(err))
 }
 
-// The names of sinks must differ. Setting a sink twice must be an error.
+// Two sinks must not have the same name. Setting the same sink twice must be an error.
 func TestNames(t *testing.T) {
 	fs, o := parsed(t, "--folder=a", "--stdout=json")
 	places, err := o.Places(fs, []string{"file:b", "https://h/1", "https://h/2", "stdout:json?table=charges", "file:///c", "s3://b"})
@@ -252,8 +252,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A sink for serial numbers must not store events, and cannot be read, pruned or renamed. Other sinks of the same kind
-// may have another layout.
+// A sink for serial numbers must not store events. It must not be read, pruned or renamed. Other sinks of its kind may
+// have another layout.
 func TestLayout(t *testing.T) {
 	fs, o := parsed(t)
 	dir := t.TempDir()
@@ -274,7 +274,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Each kind must have a valid example and a flag. A kind that cannot be read must have a reason.
+// Each kind must have a valid example and a flag. If a kind cannot be read, it must have a reason.
 func TestKinds(t *testing.T) {
 	for _, k := range sinks.Kinds() {
 		fs, o := parsed(t)
@@ -288,10 +288,10 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// These sinks are opened in the same way for hours and for events.
+// These sinks accept hours and events.
 var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
 
-// TestFiled writes an hour to each kind of sink that is possible on this machine, and reads the hour with the same URL.
+// TestFiled writes an hour to each kind of sink that this machine supports, and reads the hour with the same URL.
 func TestFiled(t *testing.T) {
 	var posted []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { posted = append(posted, r.URL.String()) }))

@@ -27,7 +27,7 @@ func IsURL(text string) bool {
 	return found && kindOf(scheme) != nil || strings.Contains(text, "://")
 }
 
-// The flags in fs set defaults for parameters of the URL. Errors do not contain the URL, because it may contain a
+// Flags in fs set the defaults for the parameters of the URL. Errors do not contain the URL, because it may contain a
 // password.
 func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
@@ -46,7 +46,7 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	label := name + "=" + at.public
 	o, err := k.options(at, fs)
 	if err == nil {
-		if err = k.valid(o); err != nil { // the error names parameters as flags, such as --s3.format for the parameter format
+		if err = k.valid(o); err != nil { // the error contains --s3.format for the parameter format
 			err = errors.New(strings.ReplaceAll(err.Error(), "--"+cmp.Or(k.parameters, k.Flag), ""))
 		}
 	}
@@ -87,7 +87,7 @@ func (k *Kind) split(text string) (parts, error) {
 	return p, nil
 }
 
-// splitLocal splits a URL that consists of a path: file:///absolute, file:/absolute or file:relative.
+// splitLocal splits a URL that is only a path: file:///absolute, file:/absolute or file:relative.
 func (k *Kind) splitLocal(text string) (parts, error) {
 	at, err := url.Parse(text)
 	if err != nil {
@@ -108,7 +108,7 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
 }
 
-// own separates the parameters for the sink from the parameters for the driver. It does not change their encoding.
+// own separates the parameters for the sink from the parameters for the driver. Their encoding does not change.
 func (k *Kind) own(query string) (own, others string) {
 	var ours, rest []string
 	names := k.Parameters()
@@ -122,8 +122,9 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options in a URL. A parameter acts like the flag with its name, but only for this sink. If a flag
-// sets another sink of this kind, the secret in the flags belongs to that sink, and no other server may receive it.
+// options returns the options in a URL. A parameter has the same meaning as the flag with its name, but only for this
+// sink. If a flag sets another sink of this kind, the secret in the flags belongs to that sink. No other server may
+// receive it.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)

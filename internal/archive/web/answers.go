@@ -29,7 +29,7 @@ var (
 	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
 )
 
-// answers runs commands within these limits, and caches each answer for a minute.
+// answers runs commands within these limits. It caches each answer for a minute.
 type answers struct {
 	ask   func(context.Context, ask.Request) (*ask.Reply, error)
 	now   func() time.Time
@@ -64,7 +64,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 		return nil, err
 	}
 	defer a.turns.Release(1)
-	if reply := a.known(string(key)); reply != nil { // the question was answered while this request waited
+	if reply := a.known(string(key)); reply != nil { // another request got the answer in the meantime
 		return reply, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, maxTime)
@@ -86,7 +86,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 	return reply, nil
 }
 
-// enter waits until fewer than maxQuestions questions are being answered.
+// enter waits until the number of running questions is below maxQuestions.
 func (a *answers) enter(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -107,7 +107,7 @@ func (a *answers) known(key string) *ask.Reply {
 }
 
 // keep caches an answer with at most keptRows rows, and removes expired answers. If the cache then has too many rows,
-// keep removes all other answers.
+// it keeps only the new answer.
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +128,7 @@ func (a *answers) keep(key string, reply *ask.Reply) {
 	a.kept[key] = kept{reply, now.Add(keptTime)}
 }
 
-// rowsOf returns the number of rows plus 1, so that answers without rows also count.
+// rowsOf adds 1 to the number of rows, so that an answer without rows also counts.
 func rowsOf(r *ask.Reply) int {
 	n := 1 + len(r.Answer.Rows)
 	for _, page := range r.Pages {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestBrowser opens the pages in Chromium (see tools/page-check/archive.mjs). It needs the packages of
-// tools/page-check, and Chromium at the path in $CHROMIUM or where Debian installs it.
+// tools/page-check. It also needs Chromium at the path $CHROMIUM, or at Debian's path.
 func TestBrowser(t *testing.T) {
 	chromium := os.Getenv("CHROMIUM")
 	if chromium == "" {

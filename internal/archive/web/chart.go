@@ -22,7 +22,7 @@ type bar struct {
 	Width, Idle float64 // percentages of the longest bar
 }
 
-// draw returns the chart for an answer. The columns of the answer determine the kind of chart. It may be empty.
+// draw chooses the kind of chart by the columns of the answer. The chart may be empty.
 func draw(a print.Answer, style print.Style) chart {
 	t := newTable(a)
 	switch {
@@ -42,7 +42,7 @@ func draw(a print.Answer, style print.Style) chart {
 	return chart{}
 }
 
-// tableOf is an answer, with the index of each column by name.
+// at contains the index of each column by name.
 type tableOf struct {
 	print.Answer
 	at map[string]int
@@ -77,7 +77,7 @@ func (t tableOf) time(row []any, name string) time.Time {
 
 const maxBars = 25
 
-// bars returns bars for the groups with the largest values, and for energy that belongs to no group.
+// bars returns bars for the groups with the largest values. It also returns a bar for unattributed energy.
 func (t tableOf) bars(amount, idle string) (all []bar) {
 	var rows [][]any
 	for _, row := range t.Rows {
@@ -101,8 +101,8 @@ func (t tableOf) bars(amount, idle string) (all []bar) {
 	return all
 }
 
-// users returns bars for the energy of each pod and unit that used a board. The largest bar is first. If there is only
-// one pod or unit, it returns no bars.
+// users returns bars for the energy of each pod and unit that used a board, in descending order. If there is only one
+// pod or unit, it returns no bars.
 func (t tableOf) users() []bar {
 	type sum struct{ energy, idle int64 }
 	sums := make(map[string]sum)
@@ -165,7 +165,7 @@ const maxDays = 371
 // square is the size of a day in a calendar, in pixels.
 const square = 14
 
-// calendar returns a calendar with the last node of a board on each day.
+// The calendar shows the last node of a board on each day.
 func (t tableOf) calendar(zone *time.Location) *calendar {
 	places, at := make(map[string]string), make(map[string]string)
 	c := new(calendar)
@@ -236,8 +236,8 @@ type part struct {
 	of          func(row []any) int64
 }
 
-// capacity returns a chart of the GPU hours by state and day (UTC). The last row of each model covers only the last
-// hour, which is also part of the last day, and is left out.
+// capacity returns a chart of the GPU hours by state and day (UTC). It omits the row of the last hour, because the row
+// of the last day includes this hour.
 func (t tableOf) capacity() *days {
 	hours := func(name string) func([]any) int64 {
 		return func(row []any) int64 { return t.number(row, name) }
@@ -290,7 +290,7 @@ func (t tableOf) days(about, column string, zone *time.Location, counts func(row
 	return d
 }
 
-// In a chart of days, these are the sizes of a column, in pixels.
+// These are the sizes of a column in a chart of days, in pixels.
 const columnHeight, columnWidth = 120, 10
 
 func (d *days) draw(first, last time.Time, sums map[string][]int64) {

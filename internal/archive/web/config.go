@@ -1,5 +1,5 @@
-// Package web serves answers from an archive as pages. A page shows the answer of a command. The query string of the
-// page contains flags of this command, so the page and the command always show the same rows.
+// Package web serves answers from an archive as pages. A page shows the answer of a command. Its query string contains
+// flags of this command, so the page and the command always show the same rows.
 package web
 
 import (
@@ -15,8 +15,8 @@ type Config struct {
 	Pages bool
 	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string
-	// Readers is the path of a file that selects the data for each reader. Without this file, each reader sees
-	// everything.
+	// Readers is the path of a file that selects the data for each reader. Without this file, every reader sees all
+	// data.
 	Readers string
 	// If Insecure is set, other machines can read the pages without credentials.
 	Insecure bool
@@ -33,7 +33,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 }
 
 // Validate returns an error if a required flag is missing, or if other machines could read pages without credentials.
-// credentials is set if the server checks the passwords or certificates of clients.
+// credentials is set if the server checks passwords or certificates of clients.
 func (c *Config) Validate(addresses []string, credentials bool) error {
 	switch {
 	case !c.Pages && (c.Settings != "" || c.Readers != "" || c.Insecure || c.LogReads):

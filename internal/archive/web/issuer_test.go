@@ -24,9 +24,9 @@ var groupsOf = map[string][]string{
 	"alice": {"users-a"}, "bob": {"users-b"}, "both": {"users-a", "users-b"}, "carol": {"staff", "finance"}, "comma": {"x,finance"}, "eve": {},
 }
 
-// issuer is a minimal OpenID Connect provider. It implements the authorization code flow of OpenID Connect Core 1.0,
-// section 3.1. The cookie named login contains the name of the user. As in Dex, tokens contain groups only if the
-// client requests the scope groups.
+// issuer is a minimal OpenID Connect provider, with the authorization code flow of OpenID Connect Core 1.0, section
+// 3.1. The cookie login contains the name of the user. As in Dex, tokens contain groups only if the client requests the
+// scope groups.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey
@@ -35,7 +35,7 @@ type issuer struct {
 	codes map[string]map[string]any // claims for each unused code
 }
 
-// newIssuer starts an issuer, and returns its URL. The only client has the given redirect URL.
+// newIssuer starts an issuer, and returns its URL. The redirect URL of its only client is callback.
 func newIssuer(t *testing.T, callback string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -99,7 +99,7 @@ func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, i.callback+"?"+url.Values{"code": {code}, "state": {query.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// token exchanges a code for an identity token. Each code can be used once.
+// token exchanges a code for an identity token. A code can be used only once.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, ok := r.BasicAuth()
 	if unescaped, err := url.QueryUnescape(secret); err == nil { // RFC 6749, section 2.3.1

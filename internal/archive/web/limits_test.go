@@ -19,7 +19,7 @@ func limited(answer func(context.Context, ask.Request) (*ask.Reply, error)) *ans
 
 func rows(n int) *ask.Reply { return &ask.Reply{Answer: print.Answer{Rows: make([][]any, n)}} }
 
-// TestKept checks that an answer is cached for a minute, and only for requests with the same scope.
+// TestKept checks that an answer is cached for a minute, and only for readers with the same scope.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// linker finds the pages to which the cells of a table link.
+// linker finds the pages for links in the cells of a table.
 type linker struct {
 	at     map[string]int // index of each column by name
 	period url.Values     // period of the table, as flags for the command "ran"
@@ -19,7 +19,7 @@ func newLinker(columns []print.Column, period url.Values) linker {
 	return linker{newTable(print.Answer{Columns: columns}).at, period}
 }
 
-// periodOf returns the period of a question, as flags for the command "ran".
+// periodOf returns the period of a question as flags of the command "ran".
 func periodOf(r ask.Request) url.Values {
 	period := make(url.Values)
 	for _, name := range []string{"from", "to", "since", "of-cluster", "tz"} {
@@ -28,7 +28,7 @@ func periodOf(r ask.Request) url.Values {
 		}
 	}
 	if r.Flags.Has("month") {
-		_ = setMonth(period, r.Flags.Get("month")) // the month is valid, because the question was answered
+		_ = setMonth(period, r.Flags.Get("month")) // the question had an answer, so the month is valid
 	}
 	return period
 }
@@ -42,7 +42,7 @@ func (l linker) text(row []string, column string) string {
 	return row[i]
 }
 
-// page returns the page to which a cell links, or "".
+// page returns "" if a cell has no link.
 func (l linker) page(column string, row []string) string {
 	text := l.text(row, column)
 	if text == "" {
@@ -61,7 +61,7 @@ func (l linker) page(column string, row []string) string {
 	return ""
 }
 
-// uses returns the page with the boards that a pod or unit used in each hour.
+// The page shows the boards that a pod or unit used in each hour.
 func (l linker) uses(flag, within, name string) string {
 	if within == "" {
 		return ""
@@ -71,13 +71,13 @@ func (l linker) uses(flag, within, name string) string {
 	return "ran?" + values.Encode()
 }
 
-// explanation is a command that explains charges. It must run on the given node.
+// explanation is a command that explains charges. It must run on the node.
 type explanation struct{ Node, Command string }
 
 const maxExplanations = 5
 
-// explanations returns commands that explain the charges of pods and units, by node. A node keeps the data for these
-// commands only for some time.
+// explanations returns commands that explain the charges of pods and units. Only the node has the data for these
+// commands, and only for some time.
 func explanations(a print.Answer) (all []explanation) {
 	t := newTable(a)
 	if !t.has("node", "uuid", "namespace", "pod", "manager", "unit") {

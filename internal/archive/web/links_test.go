@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// TestFromBillToBoard follows the links from each line of a statement to the hours of a pod or unit, and from there to
-// the board. The hours must be within the period of the statement. The page must show the command that explains these
-// hours on the node.
+// TestFromBillToBoard follows the links from each line of a statement to the hours of a pod or unit, and then to the
+// board. The hours must be in the period of the statement. The page must show the command that explains these hours on
+// the node.
 func TestFromBillToBoard(t *testing.T) {
 	path := archive(t, func(h *table.Hour) {
 		for i := range h.Charges {
@@ -51,8 +51,8 @@ func TestFromBillToBoard(t *testing.T) {
 	}
 }
 
-// linksTo returns the links of a page to paths with the given prefix, relative to the root of the site. It fails if a
-// link leads to no page.
+// linksTo returns the links of a page to paths with a prefix, relative to the root of the site. It fails if the target
+// of a link does not exist.
 func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string) {
 	t.Helper()
 	r := get(t, h, page)
@@ -70,7 +70,7 @@ func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string)
 	return links
 }
 
-// TestUsersOfBoard compares the chart of energy by pod and unit with the table below it.
+// TestUsersOfBoard compares the chart of energy by pod and unit with the table on the same page.
 func TestUsersOfBoard(t *testing.T) {
 	n := 0
 	h := pages(t, web.Config{Pages: true, Settings: settings(t)}, archive(t, func(h *table.Hour) {

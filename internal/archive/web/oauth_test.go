@@ -29,8 +29,8 @@ const oauthEnv = "GPULEDGER_E2E_OAUTH2_PROXY"
 // clientSecret is the secret that the proxy and the issuer share.
 const clientSecret = "the secret of the client"
 
-// groupScopes selects the data that each group may see. Only the proxy has the address 127.0.0.1. Other clients in a
-// test connect from 127.0.0.2.
+// groupScopes selects the data that each group may see. Only the proxy has the address 127.0.0.1. Other clients of a
+// test have the address 127.0.0.2.
 const groupScopes = `
 header: X-Forwarded-Groups
 proxy:
@@ -46,7 +46,7 @@ type oauth struct {
 	proxy, archive string // URLs of the proxy and the archive
 }
 
-// documented returns the flags of a command in docs/web.md, and replaces some of their values.
+// documented returns the flags of a command from docs/web.md, with some other values.
 func documented(t *testing.T, command string, values map[string]string) (flags []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/web.md")
@@ -78,8 +78,8 @@ func documented(t *testing.T, command string, values map[string]string) (flags [
 	return flags
 }
 
-// openOAuth starts the archive and oauth2-proxy. Both get the documented flags, and oauth2-proxy also gets the given
-// flags.
+// openOAuth starts the archive and oauth2-proxy with the documented flags. The given flags are added to the flags of
+// oauth2-proxy.
 func openOAuth(t *testing.T, flags ...string) oauth {
 	t.Helper()
 	folder := os.Getenv(oauthEnv)
@@ -112,8 +112,7 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	return oauth{proxy: "http://" + proxy, archive: "http://" + archive}
 }
 
-// echoHeaders writes the headers that contain the user of a request. It waits for 35 seconds before it answers
-// /echo/slow.
+// echoHeaders writes the headers with the user of a request. On /echo/slow, it first waits for 35 seconds.
 func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/echo/slow" {
 		select {
@@ -129,13 +128,13 @@ func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browser is a client that keeps cookies. expires is the lifetime of its session with the proxy.
+// browser is a client with cookies. expires is the lifetime of its session with the proxy.
 type browser struct {
 	http.Client
 	expires time.Duration
 }
 
-// open returns a browser in which the given user is logged in at the issuer. If login is empty, no user is logged in.
+// open returns a browser. login is the user who is logged in at the issuer. If login is empty, no user is logged in.
 func (o oauth) open(t *testing.T, login string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -177,8 +176,8 @@ func (b *browser) get(t *testing.T, page string, header http.Header) (status int
 // podsPage lists the pods of each team in the random archive.
 const podsPage = "/statement/2026-10?by=team,pod&o=csv"
 
-// sees requests a page, and checks its status. The page must contain the pods of the given teams, but no pod or
-// namespace of another team.
+// sees requests a page, and checks its status. The page must contain a pod of each given team, but no pod or namespace
+// of other teams.
 func (b *browser) sees(t *testing.T, page string, header http.Header, status int, teams ...string) {
 	t.Helper()
 	got, body := b.get(t, page, header.Clone())
@@ -198,7 +197,7 @@ func (b *browser) sees(t *testing.T, page string, header http.Header, status int
 	}
 }
 
-// forged contains headers that pretend that the client is a member of the group finance.
+// forged contains headers of a client that pretends to be a member of the group finance.
 var forged = map[string]http.Header{
 	"other group":  {"X-Forwarded-Groups": {"finance"}},
 	"two headers":  {"X-Forwarded-Groups": {"users-a", "finance"}},
@@ -246,7 +245,7 @@ func TestOAuth2Proxy(t *testing.T) {
 	})
 }
 
-// TestOAuth2ProxyHeaders checks the headers in docs/web.md, and that the proxy waits for a slow page.
+// TestOAuth2ProxyHeaders checks the headers in docs/web.md. It also checks that the proxy waits for a slow page.
 func TestOAuth2ProxyHeaders(t *testing.T) {
 	o := openOAuth(t)
 	for login, groups := range map[string]string{"both": "users-a,users-b", "comma": "x,finance"} {
@@ -261,8 +260,8 @@ func TestOAuth2ProxyHeaders(t *testing.T) {
 	}
 }
 
-// TestOAuth2ProxyPreserved checks the warning in docs/web.md about the flag --skip-auth-strip-headers=false: if it is
-// set, a client can add groups.
+// TestOAuth2ProxyPreserved checks the warning in docs/web.md about --skip-auth-strip-headers=false: with this flag, a
+// client can add groups.
 func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")

@@ -12,14 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// hostile contains labels that could add elements to a page.
+// hostile contains labels that could add elements to a page if they were not escaped.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "{{.Version}}", "</td></table>", "\u202eevil\u202c", "مرحبا", strings.Repeat("long", 60), "a&amp;b", "--books=/etc/passwd",
 }
 
 var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code kbd footer textarea"
 
-// TestHostile checks that labels appear on pages, and that they add no element, attribute or link.
+// TestHostile checks that labels are visible on pages, and that they add no element, attribute or link.
 func TestHostile(t *testing.T) {
 	for _, label := range hostile {
 		h := pages(t, web.Config{Pages: true}, archiveSince(t, hours-6, func(h *table.Hour) { // the board moves in these hours
@@ -64,7 +64,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that a page loads only its style sheet, and contains no inline styles or scripts.
+// TestPolicy checks that a page loads nothing but its style sheet. It must not contain inline styles or scripts.
 func TestPolicy(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	get(t, h, "/nothing/at/all").has(http.StatusNotFound)
@@ -102,7 +102,7 @@ func TestSearch(t *testing.T) {
 	get(t, h, "/search?q=16539240231").has(http.StatusNotFound, "search?q=1653924023101", "search?q=1653924023102")
 }
 
-// TestList checks the search for a list of names, and the maximum length of the list.
+// TestList checks the search for a list of names, and the limits of the list.
 func TestList(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	post := func(values url.Values) *httptest.ResponseRecorder {
@@ -126,7 +126,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestParameters checks that parameters cannot select files, archives or stores, and that a flag in place of a name is
+// TestParameters checks that parameters cannot select files, archives or stores. A flag in place of a name must be
 // rejected.
 func TestParameters(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
@@ -141,8 +141,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestServed checks pages on the HTTP server that all programs share: a relative redirect, a list, and the header of
-// the proxy.
+// TestServed checks pages on the HTTP server of all programs: a relative redirect, a list, and the header of the proxy.
 func TestServed(t *testing.T) {
 	address := served(t, pages(t, scoped(t, strings.Replace(scopes, "10.0.0.0/8", "127.0.0.0/8", 1)), archive(t, nil)))
 	do := func(method, path, group string, body url.Values) (status int, text string) {

@@ -15,7 +15,7 @@ type page struct {
 	named                       bool // the path ends with the name of a board, node or chassis
 	monthly                     bool // the path may end with a month
 	nav                         bool
-	// more returns further questions that the page answers. Each has a title.
+	// more returns further questions, with titles. The page also answers them.
 	more func(ask.Request) []question
 }
 
@@ -41,8 +41,8 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// The returned function repeats the question of a page with an additional flag. It returns no question if the request
-// already contains this flag, or a flag that excludes it.
+// also returns a function that repeats the question of a page with an additional flag. If the request already contains
+// this flag or an exclusive flag, the function returns no question.
 func also(title, flag, exclusive string) func(ask.Request) []question {
 	return func(r ask.Request) []question {
 		if r.Flags.Has(flag) || r.Flags.Has(exclusive) {
@@ -62,7 +62,7 @@ func (p *page) request(r *http.Request, now time.Time) (question ask.Request, ou
 	}
 	for name, all := range values {
 		if len(all) == 1 && all[0] == "" {
-			delete(values, name) // a form sends its empty fields too
+			delete(values, name) // a form also sends empty fields
 		}
 	}
 	output = values.Get("o")
@@ -87,7 +87,7 @@ func timed(values url.Values) bool {
 	return values.Has("month") || values.Has("from") || values.Has("to") || values.Has("since")
 }
 
-// setMonth selects a month for a command that has no flag --month.
+// setMonth selects a month for a command without the flag --month.
 func setMonth(values url.Values, text string) error {
 	month, err := time.Parse("2006-01", text)
 	if err != nil {

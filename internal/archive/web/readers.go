@@ -17,9 +17,10 @@ import (
 
 // readers selects the data that each reader may see.
 type readers struct {
-	// Header is the header in which a proxy sends the authenticated user, or the user's groups separated by commas.
+	// Header is the header in which a proxy sends the authenticated user, or the groups of this user, separated by
+	// commas.
 	Header string `json:"header"`
-	// Proxy identifies the proxy by addresses, or by names in its client certificate.
+	// Proxy identifies the proxy by its addresses, or by the names in its client certificate.
 	Proxy struct {
 		Addresses    []netip.Prefix `json:"addresses"`
 		Certificates []string       `json:"certificates"`
@@ -72,12 +73,12 @@ func (r *readers) validate() error {
 	return nil
 }
 
-// identity returns the users and groups of a request: from the header of a trusted proxy or, without this header, the
-// user of basic auth. users contains the users whose passwords the server checks.
+// identity returns the users and groups of a request. They come from the header of a trusted proxy. Without this
+// header, the result is the user of basic auth. users contains the users whose passwords the server checks.
 func (r *readers) identity(req *http.Request, users map[string]string) []string {
 	if values := req.Header.Values(r.Header); r.Header != "" && len(values) > 0 && r.trusted(req) {
 		if len(values) > 1 {
-			return nil // the proxy did not remove the header that a client sent
+			return nil // the proxy has not removed a header from the client
 		}
 		var names []string
 		for name := range strings.SplitSeq(values[0], ",") {
@@ -109,7 +110,7 @@ func (r *readers) trusted(req *http.Request) bool {
 	})
 }
 
-// scope combines the scopes of the given names. It is empty if no name is known.
+// scope combines the scopes of the names. If no name is known, the result is empty.
 func (r *readers) scope(names []string) (s ask.Scope) {
 	for _, name := range names {
 		known, ok := r.Readers[name]

@@ -43,7 +43,7 @@ func scoped(t *testing.T, text string) web.Config {
 	return web.Config{Pages: true, Settings: settings(t), Readers: path}
 }
 
-// The request comes from the proxy, for a member of a group.
+// as sends a request from the proxy, for a member of a group.
 func as(t *testing.T, h http.Handler, group, page string) response {
 	t.Helper()
 	return send(t, h, page, func(r *http.Request) {
@@ -52,8 +52,7 @@ func as(t *testing.T, h http.Handler, group, page string) response {
 	})
 }
 
-// owner returns a random pod of a team. Every name contains the mark of the team, so that a test can search a page for
-// this mark.
+// owner returns a pod of a team. Every name contains the mark of the team, which a test can search for on a page.
 func owner(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{
@@ -67,7 +66,7 @@ func unitOf(team string) table.Charge {
 	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
 }
 
-// drawn writes random hours of two clusters. Teams a and b share boards. No reader may see the teams c and d.
+// drawn writes random hours of two clusters. Teams a and b share boards. No reader may see teams c and d.
 func drawn(t *testing.T, random *rand.Rand) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -107,7 +106,7 @@ var guesses = []string{
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign returns names that belong to other teams. A reader may try to request them.
+// foreign returns names of other teams that a reader may try to request.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)
@@ -121,13 +120,13 @@ var (
 	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
-// valid contains parameters for the pages that readers of teams or namespaces may see.
+// valid contains parameters for the pages that teams and namespaces may see.
 var valid = map[string][]string{
 	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
 }
 
-// request returns the URL of a random page with random parameters. Half of the requests are valid.
+// request returns the URL of a random page with random parameters. Half of the URLs are valid.
 func request(random *rand.Rand, names []string) string {
 	pick := func(of []string) string { return of[random.IntN(len(of))] }
 	values := make(url.Values)
@@ -171,8 +170,9 @@ func marksOf(teams []string) (marks []string) {
 }
 
 // TestOthersHidden requests random pages with random parameters. No response may contain a team, namespace, pod,
-// workload, unit, user or queue that the reader may not see, or a board or node of another cluster. If the request
-// contains such a name, the response may repeat it, but must otherwise be the same as for a name that does not exist.
+// workload, unit, user or queue that the reader may not see. No response may contain a board or node of another
+// cluster. If the request contains such a name, the response may repeat it, but must otherwise be the same as for an
+// unknown name.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -228,7 +228,7 @@ func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string)
 	}
 }
 
-// TestOwnLines checks that readers see the lines of their own teams, the sum of all other lines, and the totals.
+// TestOwnLines checks that readers see the lines of their own teams, one sum of all other lines, and the totals.
 func TestOwnLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	h := pages(t, scoped(t, scopes), drawn(t, random))
@@ -247,7 +247,7 @@ func TestOwnLines(t *testing.T) {
 	if own["group team-a"] == "" || own["group team-a"] != everything["group team-a"] || own["total TOTAL"] != everything["total TOTAL"] || own["unattributed (unattributed)"] != everything["unattributed (unattributed)"] {
 		t.Errorf("alice sees %v of %v", own, everything)
 	}
-	if len(own) != 5 || own["others (others)"] == "" { // the lines are the header, the team, unattributed, others and the total
+	if len(own) != 5 || own["others (others)"] == "" { // header, team, unattributed, others, total
 		t.Errorf("alice sees the lines %v", own)
 	}
 	if east := rows("carol", page); east["total TOTAL"] == everything["total TOTAL"] || east["group team-b"] == "" || east["others (others)"] != "" {
@@ -263,7 +263,7 @@ func TestOwnLines(t *testing.T) {
 	as(t, h, "carol", "/statement/2026-10?of-cluster=west").has(http.StatusForbidden)
 }
 
-// TestAssetsHidden checks that a reader of one cluster cannot find assets of another cluster, by tag or by serial
+// TestAssetsHidden checks that a reader of one cluster finds no asset of another cluster, either by tag or by serial
 // number.
 func TestAssetsHidden(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -290,8 +290,8 @@ func TestAssetsHidden(t *testing.T) {
 	as(t, h, "finance", "/search?q=TAG-WEST+UNKNOWN&o=csv").has(http.StatusOK, "1653921", "2032-03-04")
 }
 
-// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only the
-// failures in this cluster.
+// TestFailuresHidden checks that a reader of a team sees no failures. A reader of a cluster must see only the failures
+// in this cluster.
 func TestFailuresHidden(t *testing.T) {
 	var all []*table.Hour
 	for n := range 3 {
@@ -324,8 +324,8 @@ func TestFailuresHidden(t *testing.T) {
 	}
 }
 
-// TestIdentity checks how the reader of a request is identified. The header counts only if a trusted proxy sent it and
-// the request contains it exactly once.
+// TestIdentity checks how the server identifies the reader of a request. It must ignore the header unless a trusted
+// proxy sent the request and the request contains the header exactly once.
 func TestIdentity(t *testing.T) {
 	h := pages(t, scoped(t, scopes), archive(t, nil))
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))
@@ -354,8 +354,7 @@ func TestIdentity(t *testing.T) {
 	w.lacks("vision")
 }
 
-// TestCertificate checks that the header counts only if the client has a verified certificate with the name of the
-// proxy.
+// TestCertificate checks that the header counts only if the client has a verified certificate with the proxy's name.
 func TestCertificate(t *testing.T) {
 	text := "header: X-User\nproxy: {certificates: [proxy.example.com]}\nreaders: {finance: {all: true}}\n"
 	h := pages(t, scoped(t, text), archive(t, nil))
@@ -379,7 +378,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestAddresses checks that pages on an address that other machines can reach require credentials.
+// TestAddresses checks that pages require credentials if other machines can reach the address.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		config      web.Config
@@ -401,7 +400,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestInvalidReaders checks that a file is rejected if it is invalid, or if it grants more than it seems to grant.
+// TestInvalidReaders checks that invalid files are rejected, and also files that grant more than they seem to grant.
 func TestInvalidReaders(t *testing.T) {
 	for _, text := range []string{
 		"", "readers: {}", "readers: {alice: {}}", "readers: {alice: {all: true, teams: [a]}}", "readers: {alice: {teams: ['']}}", "readers: {'': {all: true}}", "readers: {'a,b': {all: true}}",
@@ -415,8 +414,8 @@ func TestInvalidReaders(t *testing.T) {
 	}
 }
 
-// TestBrokenSettings checks that a limited reader does not see the content of invalid settings in an error. Invalid
-// settings are a fault of the server.
+// TestBrokenSettings checks that a limited reader does not see the content of invalid settings in an error. The status
+// must be a server error.
 func TestBrokenSettings(t *testing.T) {
 	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
 		c := scoped(t, scopes)

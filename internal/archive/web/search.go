@@ -23,7 +23,7 @@ func (s *Site) home(v *visit) error {
 	return s.render(v, s.view(v, "GPU ledger", "Find a board, a node, a pod or a job"))
 }
 
-// search redirects to the page for a name. For a list, it shows the places of all boards.
+// For one name, search redirects to the page of this name. For a list, it shows the places of all boards.
 func (s *Site) search(v *visit) error {
 	values := v.URL.Query()
 	if v.Method == http.MethodPost {
@@ -99,7 +99,7 @@ func (s *Site) find(v *visit, name string) error {
 	return first
 }
 
-// If an attempt has no path, target returns the page of a board, or of the boards in a node or chassis.
+// target returns the page of the answer. Without a path, this is the page of a board, node or chassis.
 func (a attempt) target(name string, reply *ask.Reply) string {
 	if a.path != "" {
 		return a.path
@@ -113,7 +113,7 @@ func (a attempt) target(name string, reply *ask.Reply) string {
 	return "board/" + url.PathEscape(name)
 }
 
-// redirect redirects to a page. The location is relative, because a proxy may serve the site under another path.
+// The location is relative, because a proxy may serve the site under another path.
 func (v *visit) redirect(location string) error {
 	v.status = http.StatusSeeOther
 	v.w.Header().Set("Location", location)

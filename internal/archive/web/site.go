@@ -36,7 +36,7 @@ type sink struct {
 }
 
 // New returns a site. Only the page "hours" reads all libraries. The other pages read the first library. users returns
-// the users whose passwords the server checks by basic auth.
+// the users whose passwords the server checks.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
@@ -52,13 +52,13 @@ func New(c Config, libraries []*ask.Library, users func() map[string]string, log
 	return s, err
 }
 
-// Refused sets a function that returns the currently refused hours for the page "hours".
+// Refused sets a function that returns the hours that are refused at present. The page "hours" shows them.
 func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 
 // Version sets the version that the footer shows.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header that the proxy sets, or "" if no header is used. The server must not remove this header.
+// Header returns the header from the proxy. The server must not remove this header. It is "" if no header is used.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""
@@ -95,8 +95,7 @@ type visit struct {
 	status int
 }
 
-// read returns the handler for a page. It extends the deadline of the connection, finds the scope of the reader, shows
-// errors and logs the request.
+// read returns the handler of a page.
 func (s *Site) read(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -119,8 +118,8 @@ func (s *Site) read(show func(*visit) error) http.Handler {
 	})
 }
 
-// hold extends the deadline of a response, which the server sets to 15 seconds. The new deadline suffices to answer two
-// questions and to send the answers.
+// hold extends the deadline of a response. The server's own deadline of 15 seconds is too short to answer two questions
+// and to send the answers.
 func (v *visit) hold() {
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the response recorder in tests does not support deadlines
 }
@@ -195,8 +194,8 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	return reply.Answer.Write(v.w, output, reply.Style)
 }
 
-// reply returns the answer to a question. For the command "hours", it combines the hours of all sinks. The first column
-// contains the name of the sink.
+// reply returns the answer to a question. For the command "hours", it combines the hours of all sinks. Their first
+// column is the name of the sink.
 func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	if r.Command != "hours" || len(s.sinks) == 1 {
 		return s.answers.answer(v.Context(), r)
@@ -223,7 +222,7 @@ func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	return &all, nil
 }
 
-// fileName returns a file name of letters, digits and hyphens.
+// fileName uses only letters, digits and hyphens.
 func fileName(r ask.Request) string {
 	text := strings.Join(append([]string{r.Command, r.Flags.Get("month")}, r.Names...), "-")
 	text = strings.Map(func(c rune) rune {
@@ -255,7 +254,7 @@ func (s *Site) fail(v *visit, err error) {
 	_ = s.render(v, shown)
 }
 
-// statusGone is logged as the status if the client closed the connection.
+// If the client closed the connection, this status is logged.
 const statusGone = 499
 
 func statusOf(err error) int {
@@ -274,8 +273,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text of an error for a reader. Readers without [ask.Scope.All] see only errors in their own
-// requests, because errors from a database may contain values.
+// explain returns the text of an error for a reader. Errors from a database may contain values. Therefore only readers
+// with [ask.Scope.All] see errors other than errors in their own requests.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// TestSlowAnswer checks that a question is answered even if the answer takes longer than the timeouts of the server,
-// ten and fifteen seconds. The question must be cancelled when its client disconnects.
+// TestSlowAnswer checks an answer that takes longer than the server's timeouts of ten and fifteen seconds. The client
+// must get the answer. If the client disconnects, the question must be cancelled.
 func TestSlowAnswer(t *testing.T) {
 	path := archive(t, nil)
 	opened, left := make(chan bool, 2), make(chan error, 2)

@@ -38,7 +38,7 @@ type rooted struct {
 	Section section
 }
 
-// serveSheet serves the style sheet of all programs, followed by the styles of these pages.
+// serveSheet serves the style sheet of all programs, and then the styles of these pages.
 func serveSheet(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")
@@ -54,7 +54,7 @@ type view struct {
 	Sections       []section
 	Similar        []string
 	Form           *form
-	List           string // names that were searched as a list
+	List           string // names in the list that was searched
 	Home           bool
 	Previous, Next *link
 }
@@ -100,7 +100,7 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// The parameter "by" of a page may contain several of these groups.
+// These are the groups for the parameter "by" of a page.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
 func (v *view) form(p *page, r ask.Request) {
@@ -193,7 +193,7 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// In the section, pods and units link to the boards that they used in the period.
+// In the section, a pod or unit links to the boards that it used in the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
@@ -216,7 +216,7 @@ func isNumber(c print.Column) bool {
 	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
-// complete returns "" if the answer does not state whether it is complete.
+// complete returns "" if the answer has no column "complete".
 func complete(a print.Answer) string {
 	t := newTable(a)
 	if !t.has("complete") {

@@ -43,7 +43,7 @@ const kWh = 3_600_000_000 // mJ
 const hours = 30
 
 // archive writes hours of two boards to an SQLite database. Two teams share board 1, which moves to another node. Board
-// 2 is idle. change may modify each hour first.
+// 2 is idle. change may modify each hour before it is written.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
 	return archiveSince(t, 0, change)
@@ -114,7 +114,7 @@ func pagesOf(t *testing.T, c web.Config, open func(context.Context) (books.Sourc
 	return mux
 }
 
-// served serves pages through the HTTP server that all programs share, and returns the URL of the server.
+// served serves pages through the HTTP server of all programs, and returns the URL of the server.
 func served(t *testing.T, h http.Handler) (url string) {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -260,8 +260,8 @@ func withoutNotices(text string) []string {
 	return strings.Fields(table)
 }
 
-// TestSameRows checks that each page contains the same rows as the commands that it shows. The CSV and JSON of the page
-// must equal the output of the first command.
+// TestSameRows checks that each page has the rows of the commands that it shows. The CSV and JSON of the page must
+// equal the output of the first command.
 func TestSameRows(t *testing.T) {
 	path, config := archive(t, nil), settings(t)
 	h := pages(t, web.Config{Pages: true, Settings: config}, path)
@@ -298,7 +298,7 @@ func TestSameRows(t *testing.T) {
 	}
 }
 
-// TestManySums checks that a question that needs too many sums fails before all sums are in memory.
+// TestManySums checks that a question with too many sums fails before all sums are in memory.
 func TestManySums(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
