@@ -200,7 +200,7 @@ func get(c net.Conn, headers string) error {
 	return err
 }
 
-// Of all requests with the same size, requests with short headers take the most memory when they are parsed.
+// Parsed requests with short headers take more memory than other requests of the same size.
 func manyHeaders(size int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
 	var b strings.Builder

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestOverlaysNamed checks the table in docs/install.md. The table must contain every overlay. It must also contain
-// each way of sharing a GPU with which the policy ignores the device plugin's pods.
+// TestOverlaysNamed checks the table in docs/install.md. The table must contain every overlay and a few special cases.
 func TestOverlaysNamed(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)

@@ -150,8 +150,8 @@ func TestLabels(t *testing.T) {
 			want[string(match[1])] = true
 		}
 	}
-	// These keys are not labels of Nodes with GPUs. Some belong to taints, to the reconciler's Nodes or to the
-	// policy's namespaces. The others contain the type of a Node whose capacity contains GPUs.
+	// These keys do not mark Nodes with GPUs. Some belong to taints, to the reconciler's Nodes or to the policy's
+	// namespaces. The last key is the type of a cloud machine, with or without GPUs.
 	for _, key := range []string{"amd.com/gpu", "nvidia.com/gpu", "node-role.kubernetes.io/control-plane", "kubernetes.io/metadata.name", "node.kubernetes.io/instance-type"} {
 		delete(want, key)
 	}

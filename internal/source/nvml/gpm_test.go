@@ -162,7 +162,7 @@ func TestBuffersAreFreed(t *testing.T) {
 	}
 }
 
-// Every allocated buffer must be freed in the same driver session.
+// Every buffer must be freed in the driver session in which it was allocated.
 func (d *driver) wantNoLeak() {
 	d.t.Helper()
 	held, allocated := 0, 0

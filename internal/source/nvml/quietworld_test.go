@@ -46,7 +46,7 @@ const (
 	processEvery = 139
 )
 
-// The power sensor averages over a number of milliseconds.
+// The power sensor reports the average over the given number of milliseconds.
 func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, runs []pattern) *quietWorld {
 	return &quietWorld{
 		recent: slices.Repeat([]float64{idle}, averaging), sum: idle * float64(averaging),
