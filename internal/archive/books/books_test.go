@@ -107,6 +107,32 @@ func TestStatement(t *testing.T) {
 	}
 }
 
+// TestUnprofiled corrects an hour so that its profiled time is unknown. In the sum of the hour, and in the sum of its
+// day, the profiled time must then be unknown too. It must not be 0, which would mean that no tensor core worked.
+func TestUnprofiled(t *testing.T) {
+	profiled, corrected := hour("east", 7), hour("east", 7)
+	profiled.Charges[0].Profiled, profiled.Charges[0].TensorActive, profiled.Charges[0].DRAMActive = new(int64(1000)), new(int64(300)), new(int64(0))
+	corrected.Revision, corrected.State = 2, table.Corrected
+	corrected.Corrections = table.Difference(profiled.Charges, corrected.Charges)
+	for _, kind := range bookstest.Kinds {
+		for _, hours := range [][]*table.Hour{{profiled}, {profiled, corrected}} {
+			source := bookstest.Open(t, bookstest.File(t, kind, hours...))
+			for _, of := range []books.Query{{From: profiled.Start, Until: profiled.Start.Add(time.Hour)}, {From: begin, Until: begin.AddDate(0, 0, 1)}} {
+				st, err := source.Statement(t.Context(), of)
+				check(t, err)
+				want := table.Charge{Energy: 200, Exclusive: 20, Idle: 10, Held: 8, GPUTime: 6, Active: 4, Estimated: 14, Busy: 2}
+				if len(hours) == 1 {
+					want.Profiled, want.TensorActive, want.DRAMActive = new(int64(1000)), new(int64(300)), new(int64(0))
+				}
+				if diff := cmp.Diff([]table.Charge{want}, st.Charges); diff != "" {
+					t.Errorf("%s, %d revisions, %v (-want +got):\n%s", kind, len(hours), of.Until.Sub(of.From), diff)
+				}
+			}
+			check(t, source.Close())
+		}
+	}
+}
+
 // checked checks the unknown pods and the uncounted energy of a statement. rows is the number of rows of GPU-1 in the
 // selected hours.
 func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) {

@@ -40,6 +40,7 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 				want.add(of, of.DayRows(from, rows[from.Name]))
 			}
 		}
+		want.forget(of)
 		if !maps.EqualFunc(sums, want, slices.Equal) {
 			v.problem(day, "the daily sums in %s do not match the sums of the hourly rows", of.Name)
 		}
@@ -70,6 +71,18 @@ func (s sumsOfDay) add(of table.Table, rows [][]any) {
 				sum.value, sum.known = sum.value+value, true
 			case time.Time:
 				sum.value = extreme(of.Columns[i].Name, sum.value, value)
+			}
+		}
+	}
+}
+
+// forget makes sums of 0 unknown if corrections have removed all profiled time, as [table.Charge.Add] does.
+func (s sumsOfDay) forget(of table.Table) {
+	profiled := slices.Index(of.Names(), "profiled_ms")
+	for _, row := range s {
+		for i, c := range of.Columns {
+			if c.Type == table.OptionalInt && row[profiled].value == 0 && row[i].value == 0 {
+				row[i].known = false
 			}
 		}
 	}

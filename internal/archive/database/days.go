@@ -67,12 +67,18 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 	}
 	sums = append(sums, "min(coalesce(began, hour))", d.views("max(coalesce(ended, hour + interval '1' hour))"))
 	for _, name := range optional {
-		sums = append(sums, "sum("+name+")")
+		sums = append(sums, sumOfOptional(name))
 	}
 	columns := strings.Join(slices.Concat(texts, amounts, optional), ", ") + ", hour, began, ended"
 	return SQL("select " + strings.Join(append(keys, sums...), ", ") + " from (\n  select 1 as charge, " + columns + " from {charges}").Join(where).
 		Add("\n  union all\n  select 0, " + columns + " from {corrections}").Join(where).
 		Add("\n) as billed group by " + strings.Join(group, ", "))
+}
+
+// sumOfOptional returns the sum of an amount that may be unknown. As in [table.Charge.Add], a sum of 0 is unknown if
+// corrections have removed all profiled time.
+func sumOfOptional(name string) string {
+	return "case when sum(profiled_ms) <> 0 or sum(" + name + ") <> 0 then sum(" + name + ") end"
 }
 
 // sumPlaces returns a query for rows of [table.GPUDays]. A row ends when the GPU moves to another node or slot. It also

@@ -139,11 +139,14 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 	}
 	var sums, groups []string
 	for _, c := range table.Summed() {
-		if c.IsAmount() {
+		switch c.Type {
+		case table.Int:
 			sums = append(sums, "sum("+c.Name+")")
-			continue
+		case table.OptionalInt:
+			sums = append(sums, sumOfOptional(c.Name))
+		default:
+			sums, groups = append(sums, c.Name), append(groups, c.Name)
 		}
-		sums, groups = append(sums, c.Name), append(groups, c.Name)
 	}
 	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
 select cluster, ?, ?, coalesce(model, ''), `+strings.Join(sums, ", ")+`

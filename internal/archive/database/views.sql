@@ -23,7 +23,8 @@ select cluster, day, namespace, workload_kind, workload_name, team, reason,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
   queue, cluster_queue, labels,
-  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
+  nullif(sum(profiled_ms), 0) as profiled_ms, case when sum(profiled_ms) <> 0 then sum(tensor_active_ms) end as tensor_active_ms,
+  case when sum(profiled_ms) <> 0 then sum(dram_active_ms) end as dram_active_ms
 from (
   select cluster, day, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
@@ -51,7 +52,8 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   min(began) as began, max(ended) as ended,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
   max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels,
-  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
+  nullif(sum(profiled_ms), 0) as profiled_ms, case when sum(profiled_ms) <> 0 then sum(tensor_active_ms) end as tensor_active_ms,
+  case when sum(profiled_ms) <> 0 then sum(dram_active_ms) end as dram_active_ms
 from days
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

@@ -75,6 +75,10 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 		h := *r.filed[key]
 		h.Revision = int64(n) + 2 // a correction keeps its revision when its cluster is renamed
 		h.State, h.Digest, h.Corrections = table.Corrected, "other", []table.Charge{r.charge("GPU-0", r.random.IntN(3))}
+		if r.random.IntN(2) == 0 {
+			h.Corrections = table.Difference(h.Charges, unprofiled(h.Charges))
+			h.Charges = unprofiled(h.Charges)
+		}
 		check(t, s.Correct(t.Context(), &h))
 		r.filed[key] = &h
 		return "correct " + key
@@ -115,6 +119,15 @@ func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hou
 		}
 	}
 	return Complete(h)
+}
+
+// unprofiled returns copies of charges with unknown profiled times and with another label.
+func unprofiled(charges []table.Charge) (all []table.Charge) {
+	for _, c := range charges {
+		c.Labels, c.Profiled, c.TensorActive, c.DRAMActive = "project=sun", nil, nil, nil
+		all = append(all, c)
+	}
+	return all
 }
 
 func (r *randomDays) charge(uuid string, n int) table.Charge {
@@ -162,6 +175,9 @@ func compareDays(t *testing.T, rows Rows) {
 		count := make(map[string]int) // number of rows minus number of joined rows
 		for _, row := range rows(tt.of) {
 			filed = append(filed, named(tt.of, row))
+			if filed[len(filed)-1]["profiled_ms"] == "0" {
+				t.Errorf("the profiled time of a row in %s is 0, must be unknown: %v", tt.of.Name, row)
+			}
 			count[row[0]+row[1]]++
 		}
 		joined := tt.join(filed)
@@ -227,6 +243,11 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 		}
 		sum["first_hour"], sum["began"] = min(sum["first_hour"], c["first_hour"]), min(sum["began"], c["began"])
 		sum["last_hour"], sum["ended"] = max(sum["last_hour"], c["last_hour"]), max(sum["ended"], c["ended"])
+	}
+	for _, sum := range joined {
+		if sum["profiled_ms"] == "0" { // a correction made the time unknown
+			sum["profiled_ms"], sum["tensor_active_ms"], sum["dram_active_ms"] = "", "", ""
+		}
 	}
 	return joined
 }

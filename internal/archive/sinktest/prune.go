@@ -57,6 +57,9 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 			sum.Optional[i] = plus(sum.Optional[i], strconv.FormatInt(*n, 10))
 		}
 	}
+	if sum.Optional[0] == "0" {
+		sum.Optional = [3]string{}
+	}
 	s[key] = sum
 }
 
@@ -154,6 +157,9 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	change := of.Charges[0]
 	change.Energy, change.Held = -5, 7
 	change.Exclusive, change.Idle, change.GPUTime, change.Active, change.Estimated = 0, 0, 0, 0, -3
+	if change.Profiled != nil { // the time is unknown after the correction
+		change.Profiled, change.TensorActive = new(-*change.Profiled), new(-*change.TensorActive)
+	}
 	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []table.Charge{change}
 	check(t, s.Correct(t.Context(), &next))
 	h.want.add(of.Cluster, of.Start, "H100", &change)

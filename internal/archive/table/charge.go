@@ -90,7 +90,7 @@ var ofCharge = append([]Field[Charge]{
 }, charge...)
 
 // Amounts contains the columns that sums add up, such as energy and times. A sum ignores unknown values. It is unknown
-// only if all values are unknown.
+// if all values are unknown, or if corrections have removed all profiled time.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
 // ChargeField returns the column of charges with the given name, including cluster, hour and model. It returns false if
@@ -114,9 +114,24 @@ var Corrections = build("corrections", "a difference from the charges that the a
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
 
 // Add adds the numbers of another charge.
-func (c *Charge) Add(d *Charge) {
+func (c *Charge) Add(d *Charge) { c.add(d, 1) }
+
+func (c *Charge) add(d *Charge, factor int64) {
 	for i := range Amounts {
-		Amounts[i].add(c, d, 1)
+		Amounts[i].add(c, d, factor)
+	}
+	if c.Profiled != nil && *c.Profiled == 0 {
+		c.forget()
+	}
+}
+
+// forget makes the activity unknown if a correction has removed the profiled time. It keeps numbers other than 0, so
+// that a sum does not depend on the order of its charges.
+func (c *Charge) forget() {
+	for i := range Amounts {
+		if of := Amounts[i].optional; of != nil && *of(c) != nil && **of(c) == 0 {
+			*of(c) = nil
+		}
 	}
 }
 
@@ -170,7 +185,7 @@ func Difference(before, now []Charge) []Charge {
 		of(&now[i]).Add(&now[i])
 	}
 	for i := range before {
-		of(&before[i]).subtract(&before[i])
+		of(&before[i]).add(&before[i], -1)
 	}
 	var changed []Charge
 	for _, c := range all {
@@ -180,12 +195,6 @@ func Difference(before, now []Charge) []Charge {
 	}
 	slices.SortFunc(changed, Charge.compare)
 	return changed
-}
-
-func (c *Charge) subtract(d *Charge) {
-	for i := range Amounts {
-		Amounts[i].add(c, d, -1)
-	}
 }
 
 // ChargeIn converts a row of charges or corrections. It keeps the team and the workload. The correction of a removed

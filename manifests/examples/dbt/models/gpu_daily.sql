@@ -1,7 +1,8 @@
 select cluster, day, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username,
   cast(sum(energy_mj) as bigint) as energy_mj, cast(sum(exclusive_mj) as bigint) as exclusive_mj, cast(sum(idle_mj) as bigint) as idle_mj,
   cast(sum(estimated_mj) as bigint) as estimated_mj, cast(sum(gpu_ms) as bigint) as gpu_ms, cast(sum(active_ms) as bigint) as active_ms,
-  cast(sum(busy_ms) as bigint) as busy_ms, cast(sum(profiled_ms) as bigint) as profiled_ms,
-  cast(sum(tensor_active_ms) as bigint) as tensor_active_ms, cast(sum(dram_active_ms) as bigint) as dram_active_ms
+  cast(sum(busy_ms) as bigint) as busy_ms, cast(nullif(sum(profiled_ms), 0) as bigint) as profiled_ms,
+  cast(case when sum(profiled_ms) <> 0 then sum(tensor_active_ms) end as bigint) as tensor_active_ms,
+  cast(case when sum(profiled_ms) <> 0 then sum(dram_active_ms) end as bigint) as dram_active_ms
 from {{ ref('gpu_billed') }} as billed
 group by cluster, day, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username

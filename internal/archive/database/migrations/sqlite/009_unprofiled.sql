@@ -1,0 +1,1 @@
+-- In views, the activity is unknown if corrections have removed the profiled time.
