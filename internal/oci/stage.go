@@ -10,7 +10,7 @@ import (
 
 // Stage is one stage of a Dockerfile.
 type Stage struct {
-	// These fields are the image's configuration. A port has the form 9841/tcp.
+	// Labels, Env, Ports, User and Entrypoint are the image's configuration. A port has the form 9841/tcp.
 	Labels     map[string]string
 	Env, Ports []string
 	User       string
