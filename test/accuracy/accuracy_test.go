@@ -14,7 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy"
 )
 
-// The fake driver is compiled once for the package.
 var library string
 
 func TestMain(m *testing.M) {
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of the simulated time in docs/energy.md, to shorten the test. The driver therefore takes fewer
+// length is a fifth of the simulated time in docs/energy.md, to shorten the test. Therefore the driver takes fewer
 // samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
@@ -43,7 +42,6 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	return r
 }
 
-// results contains the results of runOnce.
 var results = make(map[played]accuracy.Result)
 
 type played struct {
@@ -63,8 +61,8 @@ func runOnce(t *testing.T, c accuracy.Case) accuracy.Result {
 	return r
 }
 
-// TestCases checks that the accounts add up to the GPU's energy to the millijoule. The error of the driver's samples
-// must be at most three standard errors plus 1.5 %. The 1.5 % allow for changes within a tick and for idle power that
+// TestCases checks that the accounts add up to the GPU's energy to the millijoule. The driver's samples may cause an
+// error of at most three standard errors plus 1.5 %. The 1.5 % allow for changes within a tick, and for idle power that
 // the ledger has not learned yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
@@ -83,7 +81,7 @@ func TestCases(t *testing.T) {
 }
 
 // checkRules checks known errors of other rules. DCGM's process statistics charge all energy of the GPU to each process
-// that is on the GPU for the whole time. The shares by SM utilisation add up to little more than the energy of the GPU.
+// that is on the GPU for the whole time. The shares by SM utilisation add up to little more than the GPU's energy.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -104,7 +102,7 @@ func checkRules(t *testing.T, r accuracy.Result) {
 	}
 }
 
-// contexts does not count the MPS server, because it is not charged.
+// contexts does not count the MPS server, because the server is not charged.
 func contexts(p simnode.Pod) (n float64) {
 	for _, q := range p.Containers[0].Processes {
 		if len(q.Work) > 0 && q.Work[0].Context != simnode.MPSServer {
@@ -115,8 +113,8 @@ func contexts(p simnode.Pod) (n float64) {
 }
 
 // TestDefinitions compares the true parts with values that were calculated by hand. The idle power is 70 W. In the
-// first case, the work takes 560 W for 81 % of the time and 430 W for 9 % of the time. In the second case, it takes 240
-// W for 1 % of the time, beside an idle holder.
+// first case, the work takes 560 W for 81 % of the time and 430 W for 9 % of the time. In the second case, the work
+// takes 240 W for 1 % of the time, and another holder is idle.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
 		"one pod is busy 81 % of the time, the other 9 %":         {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
@@ -143,7 +141,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestUnseen checks that the error for activity that the driver does not report equals the error in docs/energy.md.
+// TestUnseen checks that activity that the driver does not report causes the error in docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -165,8 +163,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare compares how much energy gpuledger and its first edition charge to wrong accounts. On GPUs with idle
-// time, gpuledger must charge less energy wrongly. On saturated GPUs, it must not charge more.
+// TestCompare compares gpuledger with its first edition. On GPUs with idle time, gpuledger must charge less energy to
+// wrong accounts. On saturated GPUs, it must not charge more to wrong accounts.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}
 
-// A bench is a simulated node and an exporter without its HTTP server, both on a simulated clock.
+// A bench is a simulated node and an exporter without its HTTP server. Both use a simulated clock.
 type bench struct {
 	Case
 	node     *simnode.Node
@@ -37,7 +37,7 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped simulate other programs, which continue while the exporter is down.
+	// previous and scraped simulate other programs. These programs continue while the exporter is down.
 	previous previousRule
 	scraped  scrapedRule
 }
@@ -73,7 +73,7 @@ func (b *bench) configure(library string) (err error) {
 			return err
 		}
 	}
-	// With this long timeout, a busy machine does not affect the result.
+	// The timeout is long, so that a busy machine does not affect the result.
 	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=30s")
 	b.config, err = app.Parse(flags, func(string) string { return "" })
 	return err
@@ -147,7 +147,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// stop ends the exporter in the same way as SIGTERM does.
+// stop ends the exporter as SIGTERM does.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

@@ -16,7 +16,7 @@ type Case struct {
 	// Unseen is set if the driver does not report the activity that decides the charges. The error of the samples then
 	// has no limit.
 	Unseen bool
-	// Limit is the maximum error of the samples as a share of the GPU's energy; zero means the default limit.
+	// Limit is the maximum error of the samples as a share of the GPU's energy. Zero means the default limit.
 	Limit float64
 }
 
@@ -51,8 +51,8 @@ func Sampled(cases []Case, how Sampling) []Case {
 	return cases
 }
 
-// Cases returns all cases. length is the simulated time. Every holder holds one replica or one instance of the same
-// GPU. Pods draw different power, except in cases with equal work.
+// Cases returns all cases. length is the simulated time. Every holder holds one replica or one instance of one GPU.
+// Pods draw different power, except in cases with equal work.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two pods are busy for the same part of the time",
@@ -128,8 +128,8 @@ func bystander() Case {
 	return c
 }
 
-// In this case, two Slurm jobs hold one GPU. Pods would give the same results. Most of the error comes from samples
-// that name a process while nothing runs. Without such samples the error is below 0.5 %.
+// Two Slurm jobs hold one GPU. Pods would give equal results. Samples that name a process while nothing runs cause most
+// of the error. Without such samples the error is below 0.5 %.
 func sharedJobs() Case {
 	c := sliced("two Slurm jobs share a GPU: 4711 works in bursts, 4712 evenly")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
@@ -150,8 +150,8 @@ func idleJob() Case {
 	return c
 }
 
-// In this case, two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the exporter reads the
-// occupancy of each process once a tick.
+// Two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the exporter reads the occupancy of
+// each process once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm jobs 4714 and 4715 share an MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
@@ -173,8 +173,8 @@ func amdPartitions(length time.Duration) Case {
 	return c
 }
 
-// In this case, a graphics program and a ROCm program use one AMD GPU. The driver reports the busy time of graphics.
-// The rest of the GPU's busy time belongs to the ROCm program.
+// A graphics program and a ROCm program use one AMD GPU. The driver reports the busy time of graphics. The remaining
+// busy time of the GPU belongs to the ROCm program.
 func amdGraphics() Case {
 	c := sliced("AMD: a graphics program and a ROCm program share an MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
@@ -217,7 +217,7 @@ func churning() Case {
 	return c
 }
 
-// In this case, one of two MIG instances works, both work, or neither works.
+// One of two MIG instances works, both work, or neither works.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})

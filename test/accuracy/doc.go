@@ -8,11 +8,11 @@
 //   - the charge by gpuledger, from the driver's samples;
 //   - the charges by other rules in common use, from the same readings.
 //
-// The second energy separates gpuledger's error into the error of its samples (the signal's error) and the error of its
-// rule (the model's error). No exporter can avoid the model's error.
+// The second energy divides gpuledger's error into two parts. The samples cause the signal's error, and the rule causes
+// the model's error. No exporter can avoid the model's error.
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results. The exporter's code
-// finds the pods and units, from a simulated kubelet, prolog and /proc. Only its timers are replaced by calls of
+// finds the pods and units from a simulated kubelet, prolog and /proc. Only its timers are replaced, by calls of
 // Refresh.
 package accuracy
 

@@ -20,8 +20,8 @@ const (
 	rules
 )
 
-// charges contains energy in millijoules by owner. An owner is the name of a pod or unit, or a reason in brackets for
-// unattributed energy.
+// charges contains energy in millijoules by owner. An owner is the name of a pod or unit. A name in brackets is a
+// reason for unattributed energy.
 type charges map[string]float64
 
 func (c charges) sum() float64 {

@@ -2,11 +2,11 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A pidInfoRule charges in the same way as DCGM's process statistics (dcgmGetPidInfo, field energyConsumed of
-// dcgmPidSingleInfo_t). Each process is charged the difference between the last and the first sample of the whole GPU's
-// energy counter in its lifetime. Source: NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h and
-// dcgmlib/src/DcgmHostEngineHandler.cpp. DCGM's host engine drops old samples, so energyConsumed can fall. The rule
-// keeps all samples.
+// A pidInfoRule charges like DCGM's process statistics (dcgmGetPidInfo, field energyConsumed of dcgmPidSingleInfo_t).
+// It charges each process the difference between the last and the first sample of the GPU's energy counter in the
+// process's lifetime. Source: NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h and dcgmlib/src/DcgmHostEngineHandler.cpp.
+//
+// DCGM's host engine drops old samples, so energyConsumed can fall. The rule keeps all samples.
 type pidInfoRule struct {
 	last  gpu.Millijoules
 	there map[gpu.ProcessID]bool

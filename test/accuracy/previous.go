@@ -2,10 +2,10 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A previousRule charges in the same way as the first edition of gpuledger, from the same readings. If only one owner
-// has a context, the energy between two readings is charged to this owner. If several owners have contexts, the energy
-// is divided by activity or, without activity, among the holders of replicas. If no owner has a context, the energy is
-// charged to the holders, if there are any. The rule supports neither MIG nor gaps.
+// A previousRule charges like the first edition of gpuledger, from the same readings. If only one owner has a context,
+// the owner pays for the energy between two readings. If several owners have contexts, the energy is divided by
+// activity. Without activity, it is divided among the holders of replicas. If no owner has a context, the holders pay.
+// The rule supports neither MIG nor gaps.
 type previousRule struct {
 	last  *gpu.Millijoules
 	there map[string]bool

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Result contains the true and the charged energies of a case, up to the last interval that the ledger charged.
+// A Result contains the true and the charged energies of a case, up to the end of the last charged interval.
 type Result struct {
 	Case
 	// Energy is the true energy of the GPU. Booked is the energy that the ledger counted for the GPU. Accounts is the
@@ -42,7 +42,7 @@ func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 // Model is the error that gpuledger's rule causes with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns the share of the energy that a rule charged to wrong accounts. It is half of the sum of the errors.
+// Wrong returns the share of the energy that a rule charged to wrong accounts: half of the sum of the errors.
 func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
@@ -65,8 +65,8 @@ var (
 	PIDInfo     = func(o Owner) float64 { return o.PIDInfo }
 )
 
-// Check returns an error in two cases: the ledger's energy differs from the sum of the accounts or from the GPU's
-// energy, or Signal exceeds the tolerance of an owner.
+// Check returns an error if the ledger's energy differs from the sum of the accounts or from the GPU's energy. It also
+// returns an error if Signal exceeds the tolerance of an owner.
 func (r *Result) Check(tolerance func(Owner) float64) error {
 	if r.Booked != r.Energy || r.Accounts != r.Booked {
 		return fmt.Errorf("%s: the GPU consumed %d mJ, its book has %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
@@ -153,7 +153,6 @@ func (b *bench) kinds(sums [rules]charges) []kind {
 	return kinds
 }
 
-// kindOf returns the common name of a series of pods.
 func (c *Case) kindOf(owner string) string {
 	for _, p := range c.Scenario.Pods {
 		if p.Lifetime > 0 && strings.HasPrefix(owner, p.Name+"-") {

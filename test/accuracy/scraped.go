@@ -2,9 +2,9 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A scrapedRule charges in the same way as a query that multiplies the GPU's energy since the last scrape by each
-// process's current share of the SM utilisation. Without utilisation, all processes are charged equally. The scrape
-// interval is 15 seconds.
+// A scrapedRule charges like a query that multiplies the GPU's energy since the last scrape by each process's current
+// share of the SM utilisation. Without utilisation, it charges all processes equally. The scrape interval is 15
+// seconds.
 type scrapedRule struct {
 	ticks int
 	last  *gpu.Millijoules

@@ -57,8 +57,7 @@ func (r *Result) unlessMIG(cell string) string {
 type Summary struct {
 	Cases                                         int
 	UserPays, Charged, Previous, SMShare, Scraped float64
-	// Worst is gpuledger's largest error, first for the truth in which the users pay the floor, then for the truth with
-	// a shared floor.
+	// Worst is gpuledger's largest error, first if the users pay the floor, then with a shared floor.
 	Worst [2]Extreme
 }
 
@@ -89,7 +88,7 @@ func (s *Summary) add(r *Result) {
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated cases. It omits GPUs without
-// samples of processes, because the rules cannot be compared without such samples.
+// samples of processes, because the rules cannot be compared without them.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {
@@ -140,8 +139,8 @@ func Ranges(runs []Run) *markdown.Table {
 	return t
 }
 
-// Worst returns a table with the mean energy in wrong accounts and the worst account, according to both truths and over
-// all samplings. It has rows for cases with idle time, for saturated cases and for light loads.
+// Worst returns a table with the mean energy in wrong accounts and the worst account, for both truths and over all
+// samplings. It has rows for cases with idle time, for saturated cases and for light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 	t := markdown.NewTable("", "user pays: in wrong accounts", "largest error", "floor shared: in wrong accounts", "largest error")
 	var results []Result

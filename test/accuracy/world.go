@@ -17,8 +17,8 @@ type world struct {
 	last      simnode.GPUTruth
 	// steps is the number of all steps. slack is the number of idle steps, which can be a fraction.
 	steps, slack float64
-	// The following fields describe the steps in which several owners had a context: their number, the energy of the
-	// work, and the rule's charges for this work.
+	// These fields describe the steps in which several owners had a context: their number, the energy of the work, and
+	// the rule's charges for this work.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
@@ -144,7 +144,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG is [world.perfect] for MIG instances, each of which is held by one pod.
+// perfectMIG is [world.perfect] for MIG instances. One pod holds each instance.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {

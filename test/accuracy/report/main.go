@@ -1,5 +1,5 @@
-// Report measures the accuracy of the charges. It either prints the tables or writes them into files between two
-// markers. It fails if the accounts do not add up to the GPU's energy, or if an error exceeds the aim.
+// Report measures the accuracy of the charges. It prints the tables, or writes them into files between two markers. It
+// fails if the accounts do not add up to the GPU's energy, or if an error exceeds the aim.
 package main
 
 import (
@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// For all samplings except the first, the simulated time is half of length, because only means are reported.
+	// length is the simulated time for the first sampling. It is halved for the other samplings, because only their
+	// means are reported.
 	length = 10 * time.Minute
 	light  = 15 * time.Minute
 	cheat  = 20 * time.Minute
@@ -35,8 +36,8 @@ func main() {
 	}
 }
 
-// The summary is written into one document, and all other tables into the other document. If a name is empty, the
-// tables of this document are printed.
+// The summary is written into one document. All other tables are written into the other document. If the name of a
+// document is empty, its tables are printed.
 type files struct{ summary, tables string }
 
 func run(ctx context.Context, to files) error {
@@ -108,7 +109,8 @@ func reportTenants(to files) (rows []tenants.Row, err error) {
 	)
 }
 
-// play runs all cases with each sampling, except cases on GPUs without samples, where the sampling makes no difference.
+// play runs all cases with each sampling. It skips cases on GPUs without samples, because the sampling makes no
+// difference there.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {

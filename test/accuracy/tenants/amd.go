@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// An MI300X has allUnits compute units. A process occupies usualUnits of them while it works. amdkfd counts the waves
-// in flight and divides their number by the number of waves that fit in a compute unit. A few waves on each compute
-// unit therefore count as a few compute units.
+// An MI300X has allUnits compute units. A process occupies usualUnits of them while it works. amdkfd divides the number
+// of waves in flight by the number of waves that fit in a compute unit. Therefore a few waves on each compute unit
+// count as a few compute units.
 const allUnits, usualUnits = 304, 152
 
-// isWholeAMD reports whether the board is an AMD GPU without partitions. Its scheduler runs the queues of several
-// processes at the same time (hws_max_conc_proc).
+// isWholeAMD reports whether the board is an AMD GPU without partitions. The scheduler of such a GPU runs the queues of
+// several processes at the same time (hws_max_conc_proc).
 func (b *board) isWholeAMD() bool { return b.AMD != NoAMD && b.Slices == nil }
 
 // occupied returns the number of compute units that a worker occupies now. If the worker worked for a fraction of the
-// last millisecond, its waves are in flight with a probability equal to this fraction.
+// last millisecond, its waves are in flight with this probability.
 func (b *board) occupied(w *worker) int {
 	switch {
 	case b.random.Float64() >= w.ran:
@@ -29,9 +29,9 @@ func (b *board) occupied(w *worker) int {
 	return w.Units
 }
 
-// An occupancy contains the compute units that each worker occupies at one moment, and the busy share of the GPU that
-// the firmware reports at this moment. The exporter chooses the moment at random between two observations, so a tenant
-// cannot predict it.
+// An occupancy contains the compute units that each worker occupies at one moment, and the GPU's busy share from the
+// firmware at this moment. The exporter chooses a random moment between two observations, so a tenant cannot predict
+// it.
 type occupancy struct {
 	moment int64 // ms since the start
 	units  []int
@@ -63,8 +63,8 @@ func (b *board) average() float64 {
 }
 
 // observeOccupancy adds the activity of a whole AMD GPU to an observation. The driver does not report the activity of
-// processes. The exporter divides the GPU's activity among the processes in proportion to the compute units that they
-// occupied at one moment since the last observation.
+// processes. Therefore the exporter reads the occupied compute units at one moment since the last observation. It
+// divides the GPU's activity among the processes in proportion to these units.
 func (r *reader) observeOccupancy(o *ledger.Observation) {
 	o.Sampled = gpu.Span{From: o.At.Boot - tick, To: o.At.Boot}
 	busy := r.occupancy.busy

@@ -9,7 +9,7 @@ type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // waiting work in ms
-	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the last sample, both
+	// ran is the worker's time on the GPU in this step. recent is its time on the GPU since the last sample. Both are
 	// in milliseconds. pays is the worker's part of the step's busy time.
 	ran, recent, pays float64
 	// work is the energy of the worker's work since the start. floor is the energy of the floor while the worker ran.
@@ -30,10 +30,9 @@ type board struct {
 	random  *rand.Rand
 	now     int64 // ms since the start
 	floor   float64
-	// energy is the board's energy in millijoules. counter is the value of energy when the energy counter was last
-	// updated.
+	// energy is the board's energy in millijoules. counter is the energy at the last update of the energy counter.
 	energy, counter float64
-	// busy and power contain cumulative sums for each millisecond, for the calculation of averages.
+	// busy and power contain cumulative sums for each millisecond, from which averages are calculated.
 	busy, power [kept]float64
 	busySum     float64
 	last        int     // index of the worker that ran last; -1 before any worker ran
@@ -51,8 +50,8 @@ type slot struct {
 	replicas float64
 	// unused is the energy of the slot's floor while no worker ran.
 	unused float64
-	// active is the time with work since the start, in milliseconds. counted is the value that active had at the last
-	// update of GPM.
+	// active is the time with work since the start, in milliseconds. counted is the value of active at the last update
+	// of GPM.
 	active, counted float64
 }
 
@@ -164,7 +163,7 @@ func (b *board) run(s *slot) (left float64) {
 }
 
 // runTogether is [board.run] for clients of an MPS server and for processes of a whole AMD GPU. They do not wait for
-// each other. If they run at the same time, they divide the busy time in proportion to their work.
+// each other. If several of them run at the same time, they divide the busy time in proportion to their work.
 func (b *board) runTogether(s *slot) (left float64) {
 	left = 1
 	sum := 0.

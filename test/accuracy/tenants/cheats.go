@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Cheat is a trick of the tenant mallory, who shares a GPU with the tenant victim. With the trick, mallory either
-// changes the idle power that the ledger learns for the GPU, or reduces the charge for her work.
+// A Cheat is a trick of the tenant mallory, who shares a GPU with the tenant victim. The trick changes the idle power
+// that the ledger learns for the GPU, or reduces the charge for mallory's work.
 type Cheat struct {
 	Name string
 	// Load returns mallory's work, which may depend on the driver's sampling. Watts is the power of this work.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// Ordinary is set if the trick is to work at a high power. It is the power of the same work without the trick. The
-	// work then takes longer.
+	// Ordinary is set if the trick is to work at a high power. It is the power of the same work without the trick.
+	// Without the trick, the work takes longer.
 	Ordinary float64
 	// Peer returns mallory's work on another GPU of the same model, which she holds alone. It is nil if she does not
 	// work there. PeerWatts is the power of this work.
@@ -25,9 +25,9 @@ type Cheat struct {
 	PeerWatts float64
 	// Tail is the additional power that the GPU draws right after work.
 	Tail gpu.Watts
-	// Rest is the time at the start during which mallory does not work.
+	// Rest is the time at the start in which mallory does not work.
 	Rest time.Duration
-	// Units is the number of compute units that her waves occupy on an AMD GPU; 0 means half of the units.
+	// Units is the number of compute units that mallory's waves occupy on an AMD GPU. 0 means half of the units.
 	Units int
 }
 
@@ -43,7 +43,7 @@ type Scene struct {
 	Replicas   int
 	Busy       bool
 	Configured bool
-	// Peers is the number of other GPUs of the model, each with a job that leaves its GPU idle half of the time.
+	// Peers is the number of other GPUs of the model. Each of them has a job that leaves the GPU idle half of the time.
 	Peers int
 }
 
@@ -117,7 +117,7 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
-// Honest returns the scene in which mallory does the same work without a trick: she does the work of each minute in one
+// Honest returns the scene in which mallory does the same work without a trick. She does the work of each minute in one
 // piece, with a single process, and does not work on other GPUs.
 func (s Scene) Honest() Scene {
 	load, period := s.Load, int64(60_000)
@@ -165,8 +165,8 @@ func (s Scene) World(length time.Duration) World {
 	return w
 }
 
-// Evaded returns the part of the GPU's energy that mallory used but was not charged for. It uses the definition in
-// which the user pays the floor (see the package documentation).
+// Evaded returns the part of the GPU's energy that mallory used but was not charged for, if the user pays the floor
+// (see the package documentation).
 func (r *Result) Evaded() float64 {
 	m := r.Share("mallory")
 	return m.UserPays - m.Charged

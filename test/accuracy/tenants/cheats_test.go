@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// A cheat may move at most cheatLimit of a GPU's energy. The limit is estimateLimit if the idle power is estimated, and
-// burstLimit for bursts during which no sample names a process, even if the idle power is known. docs/accuracy.md lists
-// the largest measured parts.
+// A cheat may move at most cheatLimit of a GPU's energy. If the idle power is estimated, the limit is estimateLimit.
+// For bursts during which no sample names a process, the limit is burstLimit, even if the idle power is known.
+// docs/accuracy.md lists the largest measured parts.
 const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
-// restless is the number of cheats at the start of the list with which mallory never lets the GPU rest.
+// In the first restless cheats of the list, mallory never lets the GPU rest.
 const restless = 3
 
 func knownLimit(s tenants.Scene) float64 {
@@ -63,8 +63,8 @@ func TestConfigured(t *testing.T) {
 }
 
 // TestPeersHold checks a node with eight GPUs, seven of which are idle at times. A tenant who never lets her GPU rest
-// must move only little energy, and her work on a second GPU must have no effect. With few draws, each cheat runs with
-// one of the processes that samples may name while nothing runs.
+// must move only little energy. Her work on a second GPU must have no effect. With few draws, the test covers only one
+// of the processes that samples may name while nothing runs.
 func TestPeersHold(t *testing.T) {
 	second := func() tenants.Load { return tenants.Evenly(0.0099) }
 	all := []tenants.Names{tenants.NamesNone, tenants.NamesActive, tenants.NamesLast}
@@ -84,7 +84,7 @@ func TestPeersHold(t *testing.T) {
 	}
 }
 
-// TestHonestWork checks that the same work without the trick uses the same amount of energy. The difference of the
+// TestHonestWork checks that the work uses the same amount of energy with and without the trick. The difference of the
 // charges is therefore the effect of the trick.
 func TestHonestWork(t *testing.T) {
 	s := tenants.Scene{Cheat: tenants.Cheats()[1], Floor: 70, Replicas: 3, Configured: true}

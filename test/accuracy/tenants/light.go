@@ -9,7 +9,7 @@ import (
 
 // A Light describes a light load on a shared GPU.
 type Light struct {
-	// Duty is the busy share of the GPU. Burst is the length of a burst in milliseconds; 0 means an even load.
+	// Duty is the busy share of the GPU. Burst is the length of a burst in milliseconds. 0 means an even load.
 	Duty  float64
 	Burst int
 }
@@ -81,9 +81,8 @@ func (l Light) World(v Variant, length time.Duration) World {
 	return World{Name: l.String() + ", " + v.String(), GPUs: []GPU{g}, Driver: v.Driver, Length: length, Seed: 40}
 }
 
-// A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a limit of
-// 700 W. Truth is the holder's part of the energy by the definition in which the user pays the floor, calculated by
-// hand.
+// A Beside describes the load of one holder next to an idle holder. The GPU has an idle power of 110 W and a limit of
+// 700 W. Truth is the working holder's part of the energy if the user pays the floor. It was calculated by hand.
 type Beside struct {
 	Name string
 	// Watts is added to the idle power.
@@ -92,7 +91,7 @@ type Beside struct {
 	Truth float64
 }
 
-// Besides returns all simulated loads of this kind. If u is the busy share and w is the power of the work, the true
+// Besides returns all loads next to an idle holder. If u is the busy share and w is the power of the work, the true
 // part is (55 W × (1 − u) + 110 W × u + u × w) / (110 W + u × w).
 func Besides() []Beside {
 	return []Beside{

@@ -2,8 +2,8 @@ package tenants
 
 import "math/rand/v2"
 
-// A Load returns the work that arrives in a given millisecond, measured in milliseconds of GPU time. It is
-// called once for every millisecond since the start, in order.
+// A Load returns the work that arrives in a given millisecond, in milliseconds of GPU time. It is called once for every
+// millisecond since the start, in order.
 type Load func(ms int64) float64
 
 // Evenly returns an even load with kernels that are much shorter than a millisecond.

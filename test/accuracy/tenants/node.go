@@ -15,13 +15,13 @@ const (
 	tick      = time.Second
 	retention = 5 * time.Minute
 	boot      = time.Hour
-	// The NVML source treats samples that are newer than this as incomplete.
+	// The NVML source treats samples that are newer than settling as incomplete.
 	settling = 250 * time.Millisecond
 )
 
 var wall = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A reader reads a board in the same way as the exporter.
+// A reader reads a board as the exporter does.
 type reader struct {
 	*board
 	uuid    string
@@ -109,9 +109,9 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. The driver then provides
-// no samples of processes, of power or of the GPU's utilisation. GPM or gpu_metrics counts the activity of each
-// instance.
+// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. In these modes the
+// driver provides no samples of processes, of power or of the GPU's utilisation. GPM or gpu_metrics counts the activity
+// of each instance.
 func (r *reader) observeInstances(o *ledger.Observation) {
 	o.Partitions = &gpu.Partitioning{}
 	o.Places = make(map[gpu.ProcessID]string)
@@ -143,8 +143,8 @@ func (r *reader) observeInstances(o *ledger.Observation) {
 	}
 }
 
-// fold computes the activity from samples in the same way as NVML and the NVML source. It returns one row per process.
-// The busy percentage of a process is averaged over all samples since the last reading, and rounded.
+// fold computes the activity from samples as NVML and the NVML source do. It returns one row per process. The busy
+// percentage of a process is averaged over all samples since the last reading, and rounded.
 func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
 	if r.sampled == 0 {
 		r.sampled = at.Boot - tick
@@ -171,8 +171,8 @@ func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activi
 	return span, activity
 }
 
-// performed returns the activity of the processes that a sample names. The sampler divides the work of an MPS server
-// equally among its clients, and marks this work as served.
+// performed returns the activity of the processes that a sample names. It divides the work of an MPS server equally
+// among its clients, and marks this work as served. The sampler does the same.
 func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []ledger.Activity) {
 	if r.MPS != MPSServer {
 		return []ledger.Activity{{Process: r.named(s), Span: span, Busy: busy}}
@@ -183,7 +183,7 @@ func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []l
 	return all
 }
 
-// named returns the process that a sample names. The owner of a process that ended before it was listed is unknown.
+// named returns the process that a sample names. If a process ended before it was listed, its owner is unknown.
 func (r *reader) named(s sample) *gpu.Process {
 	w := &r.workers[s.worker]
 	if p := r.listed[s.pid]; p != nil {

@@ -37,7 +37,6 @@ func newRing(how Driver) ring {
 	return r
 }
 
-// advance moves on to the next sample.
 func (r *ring) advance() {
 	r.next++
 	r.due = int64(float64(r.next) / r.how.PerSecond * 1000)
@@ -89,8 +88,8 @@ func (r *ring) named(b *board) int {
 	return -1
 }
 
-// overlap returns the sum of the times of all workers in this step, divided by the time in which at least one of them
-// ran. It is 1 if only one worker runs at a time.
+// overlap returns the sum of all workers' times in this step, divided by the time in which at least one of them ran. It
+// is 1 if only one worker runs at a time.
 func (b *board) overlap() float64 {
 	sum, busy := 0., 0.
 	for _, w := range b.working {
@@ -102,8 +101,8 @@ func (b *board) overlap() float64 {
 	return sum / busy
 }
 
-// pick returns the worker at which the cumulative sum of the workers' amounts exceeds point, or -1 if the total is
-// smaller.
+// pick returns the worker at which the cumulative sum of the workers' amounts exceeds point. It returns -1 if the total
+// is smaller.
 func (b *board) pick(amount func(*worker) float64, point float64) int {
 	for _, w := range b.working {
 		if point -= amount(w); point < 0 {

@@ -18,7 +18,7 @@ type Result struct {
 	Tenants                  []Share
 }
 
-// A Share is a tenant's part of the GPU's energy: the true part according to each definition, and the charged part.
+// A Share is a tenant's part of the GPU's energy: the true part by each definition, and the charged part.
 type Share struct {
 	Name                           string
 	FloorShared, UserPays, Charged float64
@@ -33,8 +33,8 @@ var (
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
 )
 
-// Wrong returns the part of the energy that is charged to the wrong tenant. It is half of the sum of all errors. Energy
-// that is charged to no tenant also counts as wrong.
+// Wrong returns the part of the energy that is charged to wrong tenants: half of the sum of all errors. Energy that is
+// charged to no tenant also counts as wrong.
 func (r *Result) Wrong(truth Truth) float64 {
 	sum, left := 0.0, 1.0
 	for _, s := range r.Tenants {
@@ -102,8 +102,8 @@ func Run(w World) ([]Result, error) {
 // unresolved is never needed, because all owners are known from the start.
 func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerUnmapped} }
 
-// result compares the charges with the truth, from the ledger's first reading to the end of the last interval that it
-// charged.
+// result compares the charges with the truth. The period begins at the ledger's first reading and ends with the last
+// charged interval.
 func (r *reader) result(b *ledger.BookState, start int64) (Result, error) {
 	from, to := r.first, mark{}
 	for _, m := range r.marks {

@@ -76,8 +76,7 @@ func (s Sharing) divide(g *GPU) {
 	}
 }
 
-// victimWatts returns less power for tenants who work at the same time, so that both together stay below the power
-// limit.
+// victimWatts returns less power if both tenants work at the same time, so that their sum stays below the power limit.
 func (s Sharing) victimWatts() float64 {
 	if !s.isDivided() && s != TimeSliced {
 		return 200
@@ -126,7 +125,8 @@ func (s Scene) besideBusy() Scene {
 }
 
 // SharingCheats returns the cheats for a way to share a GPU. In MIG mode and on AMD GPUs, the driver provides no
-// samples of processes or power. The exporter reads counters every second and, on AMD GPUs, the occupied compute units.
+// samples of processes or power. The exporter reads counters every second. On AMD GPUs, it also reads the occupied
+// compute units.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isDivided() || how.isAMD() {

@@ -15,8 +15,8 @@ const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "mallory's kernels draw much power"
 
-// amdLimits contains limits for cheats on a whole AMD GPU that may move more than sharingLimit, because the exporter
-// cannot derive power from the occupied compute units.
+// amdLimits contains higher limits for cheats on a whole AMD GPU, because the exporter cannot derive power from the
+// occupied compute units.
 var amdLimits = map[string]float64{
 	"mallory works 5 % of the time since boot, in bursts of 20 ms":      0.04,
 	"mallory works 3 % of the time since boot, evenly":                  0.04,
@@ -47,8 +47,8 @@ func TestAMDCheats(t *testing.T) {
 	}
 }
 
-// TestSharingCheats checks that cheats on MIG instances, on an MPS server that samples name, and on partitions of AMD
-// GPUs move at most 2 %. Kernels with much power may move more if the activity of instances is known, because activity
+// TestSharingCheats checks that cheats move at most 2 % on MIG instances, on an MPS server that samples name, and on
+// partitions of AMD GPUs. Kernels with much power may move more if the activity of instances is known, because activity
 // does not show power. With few draws, the idle power is configured only for every second cheat.
 func TestSharingCheats(t *testing.T) {
 	for _, how := range []tenants.Sharing{tenants.MIGWithGPM, tenants.MIGWithoutGPM, tenants.MPSNamesServer, tenants.AMDPartitionsWithSums, tenants.AMDPartitionsWithoutSums} {
@@ -92,8 +92,8 @@ func TestSharedTruth(t *testing.T) {
 	near("AMD", tenants.GPU{AMD: tenants.AMDSums, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
 }
 
-// TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a
-// configured idle power of 70 W. Both tenants draw the same power per slice while they work, so activity is the right
+// TestSharedCharges compares the charges of busy MIG instances and clients with the rule in docs/energy.md. The
+// configured idle power is 70 W. Both tenants draw equal power per slice while they work, so activity is the right
 // measure.
 func TestSharedCharges(t *testing.T) {
 	world := func(how tenants.MPS, slices []int, gpm bool, instance int, watts [2]float64) tenants.World {
@@ -117,8 +117,8 @@ func TestSharedCharges(t *testing.T) {
 	near(t, "AMD partitions", charged(amd(world(0, []int{4, 4}, true, 1, [2]float64{200, 200}))), (35+100.)/(70+100+40), 0.005)
 	near(t, "AMD partitions without sums", charged(amd(world(0, []int{4, 4}, false, 1, [2]float64{200, 200}))), 1./2, 0.001)
 	// At least one of them works 60 % of the time, so the busy part is 0.6 × 70 + 0.5 × 100 + 0.2 × 100 W. Both work in
-	// 10 % of the moments, so only mallory is seen in 40 % of the moments, and only the victim is seen in 10 % of the
-	// moments. Mallory gets 9 of 12 parts of the busy part.
+	// 10 % of the moments. So only mallory is seen in 40 % of the moments, and only the victim is seen in 10 %. Mallory
+	// gets 9 of 12 parts of the busy part.
 	near(t, "AMD", charged(amd(world(0, nil, false, 0, [2]float64{100, 100}))), (7+112*9/12.)/(70+70), 0.01)
 	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
 }
@@ -148,8 +148,8 @@ func honestLoads(seed int) []tenants.Load {
 	return []tenants.Load{nil, tenants.Evenly(0.02), tenants.Bursts(20, 0.2, s), tenants.Evenly(0.5), tenants.Bursts(300, 0.8, s), tenants.Evenly(1)}
 }
 
-// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The power of a load is its
-// power on a whole GPU.
+// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. watts contains the power of
+// each load on a whole GPU.
 func wrongOnInstances(t *testing.T, floor gpu.Watts, loads [2]tenants.Load, watts [2]float64) float64 {
 	t.Helper()
 	slices := []int{3, 4}

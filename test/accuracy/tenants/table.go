@@ -98,8 +98,8 @@ func (s *Summary) String() string {
 	return fmt.Sprintf("%s for %s (%v)", signed(s.Error), holder, s.Of)
 }
 
-// BesideTable returns a table with the true part and the charges of one holder beside an idle holder. It has a column
-// for each way in which a driver takes samples.
+// BesideTable returns a table with the true part and the charges of a working holder next to an idle holder. It has a
+// column for each way in which a driver takes samples.
 func BesideTable() (*markdown.Table, error) {
 	head := []string{"load of the working holder", "truth"}
 	var drivers []Driver
@@ -202,7 +202,7 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 }
 
 // TwinTable returns a table of the twins, in percent of the GPU's energy. For both worlds, it contains the true part of
-// the victim and the error of the ledger. It also contains the minimum error that every rule has in at least one of the
+// the victim and the error of the ledger. Its last value is the error that every rule must have in at least one of the
 // two worlds.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "first world", "second world, with the same readings",

@@ -32,10 +32,10 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestTruth compares the simulation with values calculated by hand. The floor is 100 W. One tenant holds two of three
-// replicas and works for 100 ms of every second at 300 W. The other tenant works for 200 ms at 600 W. In each second,
-// their work takes 30 J and 120 J. Of the 100 J for the floor, the GPU uses 10 J while the first tenant works, 20 J
-// while the second tenant works, and 70 J while neither works.
+// TestTruth compares the simulation with values calculated by hand. The floor is 100 W. The first tenant holds two of
+// three replicas and works for 100 ms of every second at 300 W. The second tenant works for 200 ms at 600 W. In each
+// second, their work takes 30 J and 120 J. The floor takes 100 J: 10 J while the first tenant works, 20 J while the
+// second tenant works, and 70 J while neither works.
 func TestTruth(t *testing.T) {
 	r := run(t, tenants.World{Name: "by hand", Length: 37 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{
@@ -98,7 +98,7 @@ func TestBesides(t *testing.T) {
 func TestBesidesAreCharged(t *testing.T) {
 	for i := range tenants.Besides() {
 		for _, v := range tenants.Variants()[:9] {
-			b := tenants.Besides()[i] // loads are created for each run, because a load has a state
+			b := tenants.Besides()[i] // created for each run, because a load has a state
 			w := b.World(v.Driver)
 			w.Length = 20 * time.Minute
 			r := run(t, w)
@@ -107,8 +107,8 @@ func TestBesidesAreCharged(t *testing.T) {
 	}
 }
 
-// TestReadings checks how the charges of a GPU depend on the process that samples name while nothing runs. The idle
-// power is configured, and a tenant works in long bursts.
+// TestReadings checks how the charges depend on the process that samples name while nothing runs. The idle power is
+// configured, and a tenant works in long bursts.
 func TestReadings(t *testing.T) {
 	world := func(how tenants.Driver) tenants.World {
 		return tenants.World{Name: "bursts", Driver: how, Length: 20 * time.Minute, GPUs: []tenants.GPU{{
@@ -127,7 +127,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestWrong uses a result in which a tenth of the energy is in no account.
+// A tenth of the energy is in no account.
 func TestWrong(t *testing.T) {
 	r := tenants.Result{Tenants: []tenants.Share{
 		{Name: "a", FloorShared: 0.5, UserPays: 0.6, Charged: 0.7},
@@ -150,8 +150,8 @@ func TestSameEveryTime(t *testing.T) {
 	}
 }
 
-// TestEqualWork checks that two holders are charged equally for equal work if one works evenly and the other in bursts.
-// The driver reports momentary power. With an estimated idle power, the charges differ (see docs/accuracy.md).
+// TestEqualWork checks that two holders pay equal amounts for equal work if one holder works evenly and the other in
+// bursts. The driver reports momentary power. With an estimated idle power, the charges differ (see docs/accuracy.md).
 func TestEqualWork(t *testing.T) {
 	for _, floor := range []gpu.Watts{70, 110} {
 		for _, burst := range []int{20, 300, 2000} {

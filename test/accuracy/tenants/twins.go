@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the GPU's
-// energy differs. A rule that uses only the readings charges the victim the same part in both worlds. In at least one
-// world, its error is therefore at least half of the difference between the two parts.
+// A Twin is a pair of worlds in which the driver reports equal values, although the victim's part of the GPU's energy
+// differs. A rule that uses only the readings charges the victim the same part in both worlds. In at least one world,
+// its error is therefore at least half of the difference between the true parts.
 type Twin struct {
 	Name         string
 	Descriptions [2]string
@@ -127,12 +127,13 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading contains all values that the driver reports for a GPU in one second. Without MIG, these are the samples of
-// activity (each with a time, a process and a busy percentage), the samples of power in watts, and the energy in
-// joules. With MIG, they are the energy and, with GPM, the milliseconds in which each instance worked. On an AMD GPU,
-// they also contain the milliseconds in which the GPU worked and, without partitions, the compute units that each
-// process occupies. For partitions, a kernel that reports no sums of activity reads the occupied compute units from the
-// first die of the GPU.
+// A Reading contains all values that the driver reports for a GPU in one second. It always contains the energy in
+// joules. Without MIG, it also contains the samples of activity (each with a time, a process and a busy percentage) and
+// the samples of power in watts. With GPM, it contains the milliseconds in which each MIG instance worked.
+//
+// On an AMD GPU, it also contains the milliseconds in which the GPU worked. Without partitions, it contains the compute
+// units that each process occupies. With partitions, a kernel that reports no sums of activity reads the occupied
+// compute units from the first die of the GPU.
 type Reading struct {
 	Samples   []string
 	Busy      float64

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// TestTwinsReadTheSame checks that the driver reports the same values in both worlds of a twin. The samples of activity
+// TestTwinsReadTheSame checks that the driver reports equal values in both worlds of a twin. The samples of activity
 // must be equal. Powers and energies may differ by less than the noise, which has a standard deviation of 1 W.
 func TestTwinsReadTheSame(t *testing.T) {
 	const noise = 1
@@ -28,8 +28,8 @@ func TestTwinsReadTheSame(t *testing.T) {
 }
 
 // TestTwinsDiffer compares the true parts of the victim with values that were calculated by hand. Let f be the idle
-// power, u the busy share and w the power of mallory's work. The victim's part is 3/4 × f × (1 − u) / (f + u × w) if
-// mallory does the work, and 1 − 1/4 × f × (1 − u) / (f + u × w) if the victim does the work. Additional power after
+// power, u the busy share and w the power of mallory's work. If mallory does the work, the victim's part is 3/4 × f ×
+// (1 − u) / (f + u × w). If the victim does the work, it is 1 − 1/4 × f × (1 − u) / (f + u × w). Additional power after
 // work counts as power of the work.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }

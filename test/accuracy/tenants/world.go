@@ -24,17 +24,17 @@ type GPU struct {
 	Model string
 	// Limit is the power limit. Floor is the power while contexts are open but nothing runs.
 	Limit, Floor gpu.Watts
-	// Configured is the idle power that the operator configured, or 0 if there is none.
+	// Configured is the idle power that the operator configured, or 0.
 	Configured gpu.Watts
 	// Tail is the additional power right after work, which falls to 1/e within tailTime. Its energy belongs to the
 	// work.
 	Tail    gpu.Watts
 	Tenants []Tenant
-	// Slices contains the number of slices of each MIG instance, or nil if the GPU is not divided. GPM is set if the
+	// Slices contains the number of slices of each MIG instance. It is nil if the GPU is not divided. GPM is set if the
 	// driver measures the activity of instances.
 	Slices []int
 	GPM    bool
-	// MPS is set if the processes are clients of an MPS server, which run at the same time.
+	// MPS is set if the processes are clients of an MPS server. Such processes run at the same time.
 	MPS MPS
 	// AMD is set for an AMD GPU. The processes of a whole AMD GPU run at the same time.
 	AMD AMD
@@ -43,7 +43,7 @@ type GPU struct {
 // AMD describes how the driver of an AMD GPU reports the activity of the GPU.
 type AMD int
 
-// From a sum of activity, the exporter calculates the average since the last reading (revisions 1.6 to 1.9 of
+// The exporter calculates the average since the last reading from a sum of activity (revisions 1.6 to 1.9 of
 // gpu_metrics). In all other revisions, the driver reports an average over a fixed time, here 1 ms or 1 s.
 const (
 	NoAMD AMD = iota // an NVIDIA GPU
@@ -75,10 +75,10 @@ type Tenant struct {
 	Watts float64
 	// Load is nil if the tenant never works.
 	Load Load
-	// Units is the number of compute units that the tenant's waves occupy on an AMD GPU; 0 means half of the units.
+	// Units is the number of compute units that the tenant's waves occupy on an AMD GPU. 0 means half of the units.
 	Units int
-	// Lifetime is the lifetime of the tenant's processes, after which a new process replaces the old one; 0 means that
-	// one process runs for the whole simulation.
+	// Lifetime is the time after which a new process replaces the tenant's process. 0 means that one process runs for
+	// the whole simulation.
 	Lifetime time.Duration
 }
 
@@ -87,7 +87,7 @@ type Names int
 
 // While nothing runs, a sample names one of these processes.
 const (
-	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
+	NamesActive Names = iota // a process that ran since the last sample or, without such a process, a process with a context
 	NamesLast                // the process that ran last
 	NamesNone                // no process, because there is no sample at this time
 )
@@ -99,9 +99,9 @@ func (n Names) String() string {
 // A Driver describes how the driver takes samples.
 type Driver struct {
 	Names Names
-	// PerSecond is the number of samples of activity per second; 0 means 7.2.
+	// PerSecond is the number of samples of activity per second. 0 means 7.2.
 	PerSecond float64
-	// Power is the time over which the driver averages a sample of power, from a millisecond to a second; 0 means that
+	// Power is the time over which the driver averages a sample of power, from a millisecond to a second. 0 means that
 	// the driver takes no samples of power.
 	Power time.Duration
 }
@@ -110,7 +110,6 @@ func (d Driver) String() string {
 	return fmt.Sprintf("idle samples name %v; power averaged over %s", d.Names, spaced(d.Power))
 }
 
-// spaced separates the number and the unit of a duration with one unit.
 func spaced(d time.Duration) string {
 	s := d.String()
 	unit := strings.TrimLeft(s, "0123456789.")
@@ -130,8 +129,8 @@ const (
 	driftPeriod = 37 * 60 * 1000
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
-	// gpmStep is the interval at which the counters of GPM are updated, and gpmOffset is the time of the first update,
-	// both in milliseconds. The energy counter is updated at other times.
+	// gpmStep is the interval at which the counters of GPM are updated. gpmOffset is the time of the first update. Both
+	// are in milliseconds. The energy counter is updated at other times.
 	gpmStep, gpmOffset = 100, 60
 	// Within tailTime, in milliseconds, the power after work falls to 1/e.
 	tailTime = 1000
