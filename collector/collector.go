@@ -16,7 +16,7 @@ type Options struct {
 	Gauges bool
 	// Health enables the metrics for errors, links and limits of a GPU.
 	Health bool
-	// Details enables further health metrics, such as fan speeds and clock reasons.
+	// Details enables the health metrics that Health does not enable, such as fan speeds and clock reasons.
 	Details bool
 	// Profiling enables the metrics that report how busy the parts of a GPU are, such as the tensor cores.
 	Profiling bool

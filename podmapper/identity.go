@@ -11,8 +11,8 @@ import (
 // name belongs to a new pod.
 //
 // A pod without a log link may be confused with an earlier pod of the same name. This happens if the earlier pod had
-// the same devices or was never identified. A static pod can restart with the same UID. If it then has different
-// devices, find no longer returns its UID. The kubelet's Pods API does not have these limitations.
+// the same devices or was never identified. A static pod can restart with the same UID. If the pod has other devices
+// after the restart, find no longer returns its UID. The kubelet's Pods API does not have these limitations.
 type identities map[identity]devices // the value is nil if another pod now has the pod's name
 
 type identity struct {

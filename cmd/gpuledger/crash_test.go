@@ -241,8 +241,8 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. Both fit on one page, because their metric
-// names differ.
+// scrapeCounters scrapes both pages in the format with created timestamps. The metric names of the pages differ, so one
+// page can contain the samples of both pages.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

@@ -109,8 +109,8 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// After a driver load, the exporter may discard its first readings: it tests which calls the driver supports, and
-// starts again if GPUs are renumbered. It counts energy from one of the first attempts readings.
+// After a driver load, the exporter may discard its first readings. It tests which calls the driver supports, and it
+// starts again after a renumbering of GPUs. It counts energy from one of the first attempts readings.
 const attempts = 8
 
 // Across a reload, the energy must contain the increases of the counter, but not its decrease.

@@ -88,7 +88,7 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between the times of one reading in the driver's log and in the exporter. The real
+// The driver's log and the exporter record different times for one reading. aside is the maximum difference. The real
 // difference depends on the load of the machine.
 const aside = time.Minute
 

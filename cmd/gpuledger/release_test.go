@@ -50,8 +50,8 @@ func up(p page, name stage.Name) bool {
 }
 
 // During a release, the exporter must have closed the driver, so that the driver can be replaced, and must count no
-// energy. A release must continue after a restart of the exporter. It must end at its end time, or earlier if a command
-// ends it.
+// energy. A release must continue after a restart of the exporter. It must end at its end time, or when a command ends
+// it.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)

@@ -20,9 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// The exporter must work in the sandbox, with and without a host engine, even if the libraries are installed after its
-// start. It must charge containers, continue after restarts of the kubelet and the driver, and end on SIGTERM. The next
-// exporter must continue its accounts.
+// The exporter must work in the sandbox, with and without a host engine. The libraries may be installed after the
+// exporter's start. It must charge containers, continue after restarts of the kubelet and the driver, and end on
+// SIGTERM. The next exporter must continue its accounts.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {

@@ -94,7 +94,7 @@ type schema struct {
 	Definitions types              `json:"definitions,omitempty"`
 }
 
-// rejected lists settings of other charts that a template of this chart rejects with an error message.
+// rejected lists settings of other charts. A template of this chart rejects these settings with an error message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
 // Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as labels. It also

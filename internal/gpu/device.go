@@ -10,8 +10,8 @@ type Device struct {
 	Index int `json:"index"`
 	// Position is the index of the GPU in a list of all GPUs and partitions of the driver, sorted by device node. A
 	// partitioned GPU has the position of its first partition. The partitions of a GPU have consecutive positions.
-	// Position is nil for NVIDIA GPUs. Like Index, it changes when a GPU is lost. It is not saved, so the position of a
-	// GPU that was lost before a restart of the exporter is unknown.
+	// Position is nil for NVIDIA GPUs. Like Index, it changes when a GPU is lost. It is not saved. If a GPU was lost
+	// before a restart of the exporter, its position is unknown after the restart.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is empty
 	// if unknown. Like Index, the path may change when a GPU is lost.

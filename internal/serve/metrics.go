@@ -23,7 +23,7 @@ func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 	return &Metrics{registry: registry, log: log, making: make(chan struct{}, 1)}
 }
 
-// Main serves the metrics of the registry and of further gatherers.
+// Main serves the metrics of the registry and of the given gatherers.
 func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	return m.Page(m.all(more))
 }

@@ -18,8 +18,8 @@ const maxSpare = 8 << 20
 // response. So many scrapers need little more processor time than one scraper. A response is complete before it is
 // sent, so a slow reader does not delay other readers.
 //
-// [promhttp.HandlerOpts.CoalesceGather] is not suitable. It would use the response of an earlier request
-// until all clients have read this response, so overlapping scrapes would see an old page.
+// [promhttp.HandlerOpts.CoalesceGather] is not suitable. It would use the response of an earlier request until all
+// clients have read this response. Overlapping scrapes would then see an old page.
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // buffer of a response that has been sent

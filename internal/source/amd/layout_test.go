@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definitions contains the kernel's structures of gpu_metrics (Linux, kgd_pp_interface.h) with shorter names. The
+// definitions contains the kernel's structures of gpu_metrics (Linux, kgd_pp_interface.h) with shortened names. The
 // members have the original order and types, so that a compiler computes their offsets.
 const definitions = `
 #include <stddef.h>

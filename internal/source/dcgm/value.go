@@ -71,10 +71,10 @@ type key struct {
 
 type values map[key]value
 
-// moments contains the values whose time is in the future, with the time at which each value was first seen. The time
-// at which a value was first seen is the best estimate of the time at which the engine read the value. After the wall
-// clock was set back, the times of older values are in the future. The engine sorts values by time, so it returns such
-// an old value as the newest value until the clock reaches the value's time.
+// moments contains the values whose time is in the future, with the time at which each value was first seen. The engine
+// read a value at about the time at which the value was first seen. After the wall clock was set back, the times of
+// older values are in the future. The engine sorts values by time, so it returns such an old value as the newest value
+// until the clock reaches the value's time.
 type moments map[key]glimpse
 
 type glimpse struct {

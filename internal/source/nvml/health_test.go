@@ -306,10 +306,10 @@ func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	return calls
 }
 
-// TestHealthCalls checks the additional calls of a tick that reads health. On a GPU with all values, there is one call
-// for all fields, and one call for each value without a field. The highest link speed and the utilisation of the memory
-// need no additional call. The recovery action, the fabric and the power samples are read at the interval of health
-// even if health is disabled.
+// TestHealthCalls checks which calls a tick makes only because it reads health. On a GPU with all values, there is one
+// call for all fields, and one call for each value without a field. The highest link speed and the utilisation of the
+// memory need no additional call. The recovery action, the fabric and the power samples are read at the interval of
+// health even if health is disabled.
 func TestHealthCalls(t *testing.T) {
 	r := newHealthReader(t)
 	r.plain = true // details need more calls

@@ -32,8 +32,8 @@ const (
 	enoughLooks = 600
 	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// lowShare is the quantile of the power samples in quiet times that is reported. A low quantile is used because the
-	// clocks and the power of a GPU decrease slowly after work.
+	// lowShare selects a quantile: the reported power is this quantile of the power samples in quiet times. A low
+	// quantile is used because the clocks and the power of a GPU decrease slowly after work.
 	lowShare = 0.2
 )
 
