@@ -181,8 +181,8 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
-// runTimeless runs a subtest in a bubble of synctest. The time of a bubble stands still while a call is in flight. So no
-// timeout expires, and the results do not depend on the speed of the machine.
+// runTimeless runs a subtest in a bubble of synctest. The time in a bubble does not change while a call is in flight.
+// Therefore no timeout expires, and the results do not depend on the speed of the machine.
 func runTimeless(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
