@@ -1,5 +1,5 @@
-// Package chain makes changes to archived hours detectable. Each cluster has a hash chain, which is a log of its
-// archived hours: each entry contains digests of an hour's rows and the hash of the previous entry. The package signs
+// Package chain makes changes of archived hours detectable. Each cluster has a hash chain, which is a log of its
+// archived hours. Each entry contains digests of an hour's rows, and the hash of the previous entry. The package signs
 // checkpoints of chains, and compares an archive with its chains.
 package chain
 
@@ -16,10 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrKey means that a chain is signed but no key is set, so its next entry cannot be signed.
+// ErrKey means that no key is set, so the next entry of a signed chain cannot be signed.
 var ErrKey = errors.New("the chain of hours is signed: set --chain.key")
 
-// Append signs the next entries of a chain. For a new chain, the last entry is zero.
+// Append signs the next entries of a chain. If the chain is new, last is zero.
 func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	all := slices.Clone(entries)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -38,8 +38,8 @@ func message(e table.Entry) []byte {
 	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
 }
 
-// Filed returns the entry for an archived hour. manifest is its row in the manifest, and rows returns its rows in each
-// table of [table.Chained].
+// Filed returns the entry for an archived hour. manifest is the hour's row in the manifest. rows returns the hour's
+// rows in each table of [table.Chained].
 func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.HourEntry, State: table.StateIn(manifest),
@@ -47,8 +47,8 @@ func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	}
 }
 
-// adopted returns the entry for an hour that was archived before the chain began. It does not read the rows, and must
-// not be used for a corrected hour.
+// adopted returns the entry for an hour that was archived before the chain began. It does not read the rows, so it
+// cannot handle a corrected hour.
 func adopted(manifest []any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
@@ -56,7 +56,7 @@ func adopted(manifest []any) table.Entry {
 	}
 }
 
-// Sums returns the entry for the monthly sums. filed contains the rows of the month in the manifest.
+// Sums returns the entry for the sums of a month. filed contains the rows of the month in the manifest.
 func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	return table.Entry{
 		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
@@ -70,8 +70,8 @@ type Archive interface {
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
-// Adopt returns the first entries of a chain: an entry for each hour that was archived before the chain began, and an
-// entry for the monthly sums of each pruned month. manifest contains the rows of these hours, sorted by time.
+// Adopt returns the first entries of a chain. It returns an entry for each hour that was archived before the chain
+// began, and an entry for the sums of each pruned month. manifest contains the rows of these hours, sorted by time.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Checkpoint is the last entry of a chain, as it is published.
+// Checkpoint is the published form of a chain's last entry.
 type Checkpoint struct {
-	// Sink is the name of the sink that contains the chain, as in logs and metrics. The signature does not cover this
-	// name.
+	// Sink is the name of the sink with the chain, as in logs and metrics. This name is not signed.
 	Sink      string    `json:"sink"`
 	Cluster   string    `json:"cluster"`
 	Sequence  int64     `json:"sequence"` // sequence number of the last entry
@@ -30,7 +29,7 @@ func CheckpointOf(sink string, e table.Entry) Checkpoint {
 	return Checkpoint{sink, e.Cluster, e.Sequence, e.Hash, e.At, e.Key, e.Signature}
 }
 
-// entry returns the part of the chain's entry that is signed.
+// entry returns the signed part of the chain's entry.
 func (c Checkpoint) entry() table.Entry {
 	return table.Entry{Cluster: c.Cluster, Sequence: c.Sequence, Hash: c.Hash, At: c.Time, Key: c.Key, Signature: c.Signature}
 }
@@ -43,7 +42,7 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk has cut: the
+// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk has cut. The
 // checkpoint in this line was published again, or a later checkpoint covers it.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must not hide any other
-// checkpoint, before or after the next checkpoint is published. A line that is invalid for another reason must still
+// TestTornLine cuts a line at every byte, as a crash or a full disk can do. The cut line must not hide any other
+// checkpoint, before or after the next checkpoint is published. If a line is invalid for another reason, it must still
 // cause an error.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints.jsonl")

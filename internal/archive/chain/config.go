@@ -14,7 +14,7 @@ import (
 
 // Config contains the values of the flags.
 type Config struct {
-	// Key is the file with the private key. Without a key, no chain is kept.
+	// Key is the file with the private key. Without a key, there is no chain.
 	Key     string
 	Publish []string
 	// Name identifies the archive in its checkpoints. It may be empty.

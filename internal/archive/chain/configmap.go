@@ -29,13 +29,13 @@ const (
 	// account is the folder with the token and the CA of a pod's service account.
 	account        = "/var/run/secrets/kubernetes.io/serviceaccount"
 	checkpointsKey = "checkpoints.jsonl"
-	// maxKept is the maximum number of checkpoints in a ConfigMap, whose size the API server limits to 1 MiB.
+	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits its size to 1 MiB.
 	maxKept = 1000
-	// recent is the age up to which all checkpoints are kept. Of each earlier day, only the last checkpoint is kept.
+	// Checkpoints younger than recent are all kept. Of each earlier day, only the last checkpoint is kept.
 	recent = 48 * time.Hour
-	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, the update is
-	// repeated after a random delay. The maximum of this delay doubles after each attempt, from minConflict to
-	// maxConflict.
+	// If another writer changes the ConfigMap at the same time, the update is repeated after a random delay. The
+	// maximum delay is first minConflict, and doubles up to maxConflict. After conflictsEnd, a conflict causes an
+	// error.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
 	maxConflict  = 2 * time.Second
@@ -52,8 +52,8 @@ type configMap struct {
 	dial            config.DialContextFunc // nil means the network
 }
 
-// parseConfigMap parses configmap:NAMESPACE/NAME. Outside the cluster, the parameter server names an API server, and
-// the parameter account names a folder with the files token and ca.crt.
+// parseConfigMap parses configmap:NAMESPACE/NAME. Outside the cluster, the parameter server is the URL of an API
+// server, and account is a folder with the files token and ca.crt.
 func parseConfigMap(at *url.URL) (*configMap, error) {
 	const must = "must be configmap:NAMESPACE/NAME, or configmap:NAMESPACE/NAME?server=https://…&account=FOLDER outside the cluster"
 	values := at.Query()
@@ -78,7 +78,7 @@ func parseConfigMap(at *url.URL) (*configMap, error) {
 	return m, nil
 }
 
-// Other archives may add checkpoints at the same time as publish.
+// Other archives may add checkpoints at the same time.
 func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	client, err := m.client()
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	}
 }
 
-// update returns errConflict if another writer updated the ConfigMap after it was read.
+// If another writer has updated the ConfigMap since it was read, update returns errConflict.
 func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoint) error {
 	object, data, err := m.read(ctx, client)
 	if err != nil {
@@ -134,8 +134,9 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 	return err
 }
 
-// bounded returns the checkpoints to keep: all checkpoints of the last two days, and the last checkpoint of each chain
-// on each earlier day. If there are too many, it removes the oldest, but never the last checkpoint of a chain.
+// bounded returns the checkpoints to keep. It keeps all checkpoints of the last two days, and the last checkpoint of
+// each chain on each earlier day. If this is too much, it removes the oldest checkpoints, but never the last checkpoint
+// of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
 	type day struct {
@@ -176,7 +177,7 @@ func (m *configMap) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints([]byte(data[checkpointsKey]))
 }
 
-// The object includes the fields that this program does not use, so that an update keeps them.
+// The object also contains fields that this program does not use. An update must keep them.
 func (m *configMap) read(ctx context.Context, client *http.Client) (object map[string]json.RawMessage, data map[string]string, err error) {
 	text, err := m.request(ctx, client, http.MethodGet, nil)
 	if err != nil {
@@ -194,7 +195,7 @@ func (m *configMap) read(ctx context.Context, client *http.Client) (object map[s
 
 func (m *configMap) String() string { return "configmap " + m.namespace + "/" + m.name }
 
-// The client verifies the API server with the CA of the account, uses no proxy, and follows no redirects.
+// The client verifies the API server with the CA of the service account. It uses no proxy and follows no redirects.
 func (m *configMap) client() (*http.Client, error) {
 	path := filepath.Join(m.account, "ca.crt")
 	text, err := os.ReadFile(path)
@@ -224,7 +225,7 @@ func (m *configMap) url() (string, error) {
 	return at.JoinPath("api/v1/namespaces", m.namespace, "configmaps", m.name).String(), nil
 }
 
-// request reads the token each time, because Kubernetes replaces the token.
+// request reads the token each time, because Kubernetes renews the token.
 func (m *configMap) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	to, err := m.url()
 	if err != nil {

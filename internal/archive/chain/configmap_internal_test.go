@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// object simulates a ConfigMap on an API server. If an update has an old resourceVersion, it responds with status 409.
-// Before each of the next updates, another archive adds a checkpoint; others is the number of these updates.
+// object simulates a ConfigMap on an API server. If an update has an old resourceVersion, the response has status 409.
+// Before each of the next updates (others), another archive adds a checkpoint.
 type object struct {
 	t       *testing.T
 	version int
@@ -62,8 +62,8 @@ func (o *object) add(sink string) {
 	o.version, o.data = o.version+1, o.data+string(line)
 }
 
-// Other archives update the ConfigMap again and again while TestConflicts publishes a checkpoint. Their checkpoints
-// must be kept, and the attempts must end.
+// Other archives update the ConfigMap repeatedly during the publication of a checkpoint. Their checkpoints must be
+// kept, and the attempts must end.
 func TestConflicts(t *testing.T) {
 	tests := map[string]struct {
 		others int
@@ -87,7 +87,7 @@ func TestConflicts(t *testing.T) {
 				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
 					t.Errorf("%d updates in %v", o.puts, took)
 				}
-				want := o.version // number of updates by all archives; each update added one checkpoint
+				want := o.version // each update of any archive adds one checkpoint
 				all, err := m.published(t.Context())
 				check(t, err)
 				if diff := cmp.Diff(want, len(all)); diff != "" {
@@ -99,7 +99,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// The configMap reads the files of its service account from dir.
+// dir gets the files of the service account.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "api.example.com", o)

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive with daily sums, which queries about long periods read. No entry of a chain covers these sums,
-// so they are compared with the hours.
+// Summing is an archive with daily sums. Queries about long periods read them. No entry of a chain covers them, so they
+// are compared with the hours.
 type Summing interface {
-	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. It returns false if the
-	// table is empty; queries then read the hours.
+	// DaySums returns the rows of a cluster on a day, in one of the tables [table.Summaries]. If the table is empty,
+	// queries read the hours instead, and DaySums returns false.
 	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
 }
 
@@ -48,11 +48,11 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 	return nil
 }
 
-// sumsOfDay contains the sums and times of rows with the same strings. The key contains these strings. A time is the
-// earliest or the latest time in these rows, in milliseconds.
+// sumsOfDay contains the sums and times of rows with the same strings. These strings are the key. A time is the first
+// or last time in these rows, in milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
-// sumOfDay is a sum or a time. known is set if any of the added values is known.
+// sumOfDay is a sum or a time. known is set if at least one of the values is known.
 type sumOfDay struct {
 	value int64
 	known bool

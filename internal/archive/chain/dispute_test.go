@@ -42,8 +42,8 @@ const (
 
 var check = fatal.If
 
-// disputed writes an archive of three hours with a chain, its checkpoints, prices and keys into a folder. The private
-// key and all times are the same in every run.
+// disputed writes an archive of three hours with its chain, checkpoints, prices and keys to a folder. The private key
+// and all times are the same in every run.
 func disputed(t *testing.T, dir string) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed([]byte("a key for the page docs/dispute.")[:ed25519.SeedSize])
@@ -80,7 +80,7 @@ func disputed(t *testing.T, dir string) {
 	check(t, sink.Close())
 }
 
-// TestDispute compares docs/dispute.md with the output of the commands on this page.
+// TestDispute compares docs/dispute.md with the output of its commands.
 func TestDispute(t *testing.T) {
 	text, err := os.ReadFile(disputePage)
 	check(t, err)

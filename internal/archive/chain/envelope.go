@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1). The signature covers the exact bytes of the
-// payload, so no canonical form of JSON is needed.
+// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1). The signature is over the exact bytes of the
+// payload, so the JSON needs no canonical form.
 type envelope struct {
 	Payload     string      `json:"payload"` // base64
 	PayloadType string      `json:"payloadType"`
@@ -21,7 +21,7 @@ type signature struct {
 	Sig   string `json:"sig"` // base64
 }
 
-// preAuth returns the bytes that the signature covers (DSSE's pre-authentication encoding).
+// preAuth returns the bytes that are signed (DSSE's pre-authentication encoding).
 func preAuth(as string, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
 }
@@ -32,8 +32,8 @@ func (s *Signer) Seal(as string, payload []byte) ([]byte, error) {
 	return json.MarshalIndent(envelope{base64.StdEncoding.EncodeToString(payload), as, []signature{{s.id, sig}}}, "", "  ")
 }
 
-// Open returns the payload of a DSSE envelope, and the identifier of the key that signed it. The payload must have the
-// given type, and one of the keys must have signed it.
+// Open returns the payload of a DSSE envelope, and the identifier of its key. The payload must have the given type, and
+// one of the keys must have signed it.
 func (k Keys) Open(as string, text []byte) (payload []byte, key string, err error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {

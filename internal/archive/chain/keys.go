@@ -21,8 +21,8 @@ type Signer struct {
 	id  string
 }
 
-// ReadSigner reads a private key in PEM, as `openssl genpkey -algorithm ed25519` writes it (PKCS #8, RFC 8410). It
-// rejects a file that other users may read.
+// ReadSigner reads a private key in PEM, as `openssl genpkey -algorithm ed25519` writes it (PKCS #8, RFC 8410). If
+// other users may read the file, it returns an error.
 func ReadSigner(path string) (*Signer, error) {
 	text, err := cli.ReadSecret(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func keyID(public any) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// Keys contains public keys in the order in which they were used.
+// Keys contains public keys in the order of their use.
 type Keys []Key
 
 // Key is a public Ed25519 key.
@@ -102,7 +102,7 @@ func (k Key) valid(message []byte, signature string) bool {
 	return err == nil && ed25519.Verify(k.public, message, raw)
 }
 
-// signed reports whether one of the keys signed an entry or a checkpoint, and returns the index of this key.
+// signed reports whether one of the keys signed an entry or a checkpoint. It also returns the index of this key.
 func (k Keys) signed(e table.Entry) (int, bool) {
 	i := k.index(e.Key)
 	return i, i >= 0 && k[i].valid(message(e), e.Signature)

@@ -17,7 +17,7 @@ type place interface {
 	published(ctx context.Context) ([]Checkpoint, error)
 }
 
-// httpConfig is a file with settings for an HTTP client, or empty. The errors of parsePlace do not contain the URL.
+// httpConfig is a file with settings for an HTTP client, or empty. Errors do not contain the URL.
 func parsePlace(text, httpConfig string) (place, error) {
 	const must = "must be a URL such as file:///var/lib/checkpoints.jsonl, https://example.com/checkpoints or configmap:gpuledger/gpuledger-checkpoints"
 	scheme, _, _ := strings.Cut(text, ":")
@@ -41,8 +41,8 @@ func parsePlace(text, httpConfig string) (place, error) {
 	return &server{url: at, httpConfig: httpConfig}, nil
 }
 
-// Publish appends a checkpoint to a file, adds it to a ConfigMap, or posts it to a server. httpConfig is a file with
-// settings for an HTTP client, or empty.
+// Publish publishes a checkpoint: in a file, in a ConfigMap or on a server. httpConfig is a file with settings for an
+// HTTP client, or empty.
 func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	at, err := parsePlace(to, httpConfig)
 	if err != nil {
@@ -51,8 +51,8 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	return at.publish(ctx, c)
 }
 
-// Published reads the published checkpoints of a sink from a file, a ConfigMap or the response to a GET request, as
-// JSON objects, one per line. If all checkpoints are from the same sink, the argument sink may be empty.
+// Published reads the published checkpoints of a sink from a file, a ConfigMap or a server. They are JSON objects, one
+// per line. If all checkpoints are from the same sink, the argument sink may be empty.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {
@@ -67,7 +67,8 @@ func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint
 
 type file string
 
-// publish flushes the file to disk. If a crash or a full disk cut the last line, publish first ends that line.
+// publish flushes the file to disk. A crash or a full disk may have cut the last line. publish then first ends this
+// line.
 func (path file) publish(_ context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {
@@ -87,7 +88,8 @@ func (path file) publish(_ context.Context, c Checkpoint) error {
 	return errors.Join(err, f.Close())
 }
 
-// isCut reports whether the last line of the file is incomplete. It returns false if the archive may not read the file.
+// isCut reports whether the last line of the file is incomplete. If the archive may not read the file, it returns
+// false.
 func (path file) isCut() bool {
 	info, err := os.Stat(string(path))
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

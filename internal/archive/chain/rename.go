@@ -6,18 +6,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Move contains an hour whose cluster is renamed.
+// Move contains an hour of a renamed cluster.
 type Move struct {
 	// Last is the last entry of the hour in the chain of the old name.
 	Last table.Entry
-	// Filed and Renamed are the rows of the hour in the manifest, under the old and the new name.
+	// Filed is the row of the hour in the manifest under the old name. Renamed is this row under the new name.
 	Filed, Renamed []any
-	// Rows returns the rows under the old name in each table of [table.Chained].
+	// Rows returns the rows of the hour under the old name, for each table of [table.Chained].
 	Rows func(t table.Table) [][]any
 }
 
-// Entries returns the entries that record the renaming, in the chains of both names. If the rows of the hour do not
-// match its last entry, they do not match the new entry either, so that their change is still detected.
+// Entries returns the entries that record the renaming in the chains of both names. If the rows of the hour do not
+// match its last entry, they must not match the new entry either. Otherwise their change would no longer be detected.
 func (m Move) Entries() (from, to table.Entry) {
 	name := m.Renamed[0].(string)
 	from = table.Entry{Cluster: m.Filed[0].(string), Hour: m.Filed[1].(time.Time).UTC(), Kind: table.RenamedEntry, State: m.Last.State}
@@ -36,7 +36,7 @@ func (m Move) Entries() (from, to table.Entry) {
 	return from, to
 }
 
-// Last returns the last entry for each hour, and the last entry for each monthly sum.
+// Last returns the last entry for each hour and for each monthly sum.
 func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	hours, sums = make(map[int64]table.Entry), make(map[int64]table.Entry)
 	for _, e := range entries {
@@ -49,9 +49,9 @@ func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	return hours, sums
 }
 
-// MovedSums returns the entries that record the renaming of the monthly sums, in the chains of both names. before
-// contains the rows under the old name; it is empty if an interrupted run has renamed them. after is the entry under
-// the new name.
+// MovedSums returns the entries that record the renaming of the monthly sums in the chains of both names. before
+// contains the rows under the old name. It is empty if an interrupted run has already renamed them. after is the entry
+// under the new name.
 func MovedSums(last table.Entry, before [][]any, after table.Entry) (from, to table.Entry) {
 	if len(before) > 0 && table.SumsDigest(before) != last.Rows {
 		after.Rows = last.Rows

@@ -22,8 +22,8 @@ import (
 const (
 	// timeout limits one request.
 	timeout = 10 * time.Second
-	// attempts limits how often a checkpoint is sent in a round. firstDelay is the delay between the first two
-	// attempts; it doubles after each attempt.
+	// attempts is the maximum number of attempts to send a checkpoint in one round. The delay between two attempts is
+	// first firstDelay, and doubles after each attempt.
 	attempts   = 3
 	firstDelay = time.Second
 )
@@ -34,7 +34,7 @@ type server struct {
 	dial       config.DialContextFunc // nil means the network
 }
 
-// client follows no redirects, because a redirect would send the credentials to another URL, or change POST to GET.
+// client follows no redirects. A redirect could send the credentials to another URL, or change POST to GET.
 func (s *server) client() (*http.Client, error) {
 	settings := config.DefaultHTTPClientConfig
 	if s.httpConfig != "" {
@@ -94,12 +94,12 @@ func (s *server) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints(text)
 }
 
-// After a temporary error, a request is sent again.
+// If an error is temporary, the request is sent again.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// If a request has a body, the header Content-Digest (RFC 9530) contains the SHA-256 of the body.
+// The header Content-Digest (RFC 9530) contains the SHA-256 of the body, if there is a body.
 func (s *server) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.url.String(), bytes.NewReader(body))
 	if err != nil {

@@ -31,8 +31,8 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 
 const password = "hunter2-secret"
 
-// receiver is a server that requires a password. It responds with the given statuses, and then with 204. For the status
-// 0, it never responds.
+// receiver is a server that requires a password. It responds with the given statuses, and then with 204. If the status
+// is 0, it never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int
@@ -51,7 +51,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.statuses = r.statuses[1:]
 		if status == 0 {
 			<-request.Context().Done()
-			panic(http.ErrAbortHandler) // a return would send status 200
+			panic(http.ErrAbortHandler) // a normal return would send status 200
 		}
 		w.Header().Set("Location", "/other")
 		w.WriteHeader(status)
@@ -131,7 +131,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// A server whose certificate is from an unknown authority must receive no request, and only one connection.
+// A server with a certificate from an unknown authority must receive no request, and only one connection.
 func TestUnknownAuthority(t *testing.T) {
 	asked, connections := 0, 0
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
@@ -149,7 +149,7 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// The files of the server's certificate are in dir.
+// dir gets the files of the server's certificate.
 func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipes.Listener, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, name)
@@ -161,13 +161,13 @@ func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipe
 		_ = web.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
 	}()
 	return listener, func() {
-		<-time.After(time.Hour) // lets time pass in the bubble until the connections end; otherwise both ends of a pipe would wait for each other
+		<-time.After(time.Hour) // time passes in the bubble until the connections end; otherwise both ends of a pipe would wait for each other
 		check(t, web.Close())
 	}
 }
 
-// The client uses the YAML settings in more, and trusts the certificate of the server. It sends the password, unless
-// more contains basic_auth.
+// The client uses the YAML settings in more, and trusts the server's certificate. If more does not contain basic_auth,
+// the client sends the password.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "audit.example.com", r)
@@ -182,7 +182,7 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	return &server{url: at, httpConfig: settings, dial: listener.Dial}, stop
 }
 
-// For each chain, a ConfigMap must keep all checkpoints of two days and the last checkpoint of each earlier day. The
+// For each chain, a ConfigMap must keep all checkpoints of two days, and the last checkpoint of each earlier day. The
 // number of checkpoints must never exceed the limit.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {

@@ -10,21 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is an archive that is compared with its chains.
+// Source is an archive that Check compares with its chains.
 type Source interface {
-	// Filled returns the days on which any table contains rows of a cluster, by cluster. The day of a monthly sum is
-	// the first day of its month. The list is empty for a cluster that has only a chain.
+	// Filled returns the days with rows in any table, by cluster. The day of a monthly sum is the first day of its
+	// month. If a cluster has only a chain, its list is empty.
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster, sorted by sequence number.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a cluster in a table in [from, until).
+	// Between returns the rows of a table in [from, until) for one cluster.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
 // Problem is a difference between an archive and a chain.
 type Problem struct {
 	Cluster string
-	// Hour is the start of the hour that differs, or zero if no hour is known.
+	// Hour is the start of the hour that differs. It is zero if the hour is unknown.
 	Hour time.Time
 	Text string
 }
@@ -42,14 +42,14 @@ type Report struct {
 	Hours   int // hours that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
-	// Published is the sequence number of the newest published checkpoint that the chain contains, or 0.
+	// Published is the sequence number of the newest published checkpoint in the chain. It is 0 if there is none.
 	Published int64
 	Problems  []Problem
 }
 
 // Check contains the options of a comparison.
 type Check struct {
-	// Keys contains the valid keys, in the order in which they were used. Nil means that signatures are not checked.
+	// Keys contains the valid keys in the order of their use. If it is nil, signatures are not checked.
 	Keys Keys
 	// From and Until limit the hours that are compared. Zero means no limit.
 	From, Until time.Time
@@ -64,7 +64,7 @@ func (c Check) Verify(ctx context.Context, s Source) (reports []Report, err erro
 		return nil, err
 	}
 	for _, p := range c.Published {
-		days[p.Cluster] = append(days[p.Cluster], nil...) // all rows of the cluster may have been removed
+		days[p.Cluster] = append(days[p.Cluster], nil...) // the cluster may have lost all its rows
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(days)) {
 		v := &verification{Check: c, source: s, report: Report{Cluster: cluster}}
@@ -80,7 +80,7 @@ type verification struct {
 	Check
 	source Source
 	report Report
-	// last contains the last entry of each hour. sums contains the last entry for the sums of each month.
+	// last contains the last entry for each hour. sums contains the last entry for the sums of each month.
 	last, sums map[int64]table.Entry
 }
 
@@ -209,20 +209,20 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest computes the digest of an hour's rows. The kind of the entry determines the method.
+// digest computes the digest of an hour's rows, with the method for the kind of the entry.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
 		return table.RowsDigest(of)
 	}
 	if len(of(table.Corrections)) > 0 {
-		return "" // no corrections existed when the hour was adopted
+		return "" // an adopted hour has no corrections
 	}
 	return table.AdoptedDigest(of)
 }
 
-// pruned compares a pruned hour with the chain. The chain must record the pruning in the entry for the hour, or in a
-// later entry for the monthly sums.
+// pruned compares a pruned hour with the chain. The entry for the hour, or a later entry for the monthly sums, must
+// record the pruning.
 func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	if sums, ok := v.sums[table.Month(at).Unix()]; !ok || e.State != table.Pruned && sums.Sequence < e.Sequence {
 		v.problem(at, "the hour was marked as pruned, but no entry in the chain records this")
@@ -265,7 +265,7 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 	return nil
 }
 
-// otherArchive is a second possible cause of a difference from the published checkpoints.
+// otherArchive is another possible reason for a difference from the published checkpoints.
 const otherArchive = ", or another archive publishes checkpoints under the same names: set --chain.name in each archive"
 
 func (v *verification) published(all []table.Entry) {

@@ -69,7 +69,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// The memory for distinct strings and labels must be limited.
+// The memory for different strings and labels must be limited.
 func TestDistinct(t *testing.T) {
 	for name, series := range map[string]string{"names": `{"metric":{%q:"a"}}`, "values": `{"metric":{"a":%q}}`} {
 		in, out := io.Pipe()
@@ -137,7 +137,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// A long series must keep its samples when more memory is allocated for it.
+// A long series must keep its samples when it gets more memory.
 func TestRoom(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"status":"success","data":{"result":[`)
@@ -198,7 +198,7 @@ func answering(t testing.TB, body string) *Store {
 	return s
 }
 
-// The timeout of a query must cover the body of its response.
+// The timeout of a query must include the body of its response.
 func TestSlowSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(conn net.Conn) {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// These constants estimate the memory for data that was read, in bytes, including the memory for the rows that are
-// computed.
+// These constants estimate the memory for data from the store, in bytes. They include the memory for the rows that are
+// computed from these data.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
@@ -16,17 +16,17 @@ const (
 )
 
 const (
-	// The responses of one read may take 1/answerPart of the memory limit.
+	// The responses of one read may take this part of the memory limit: 1/answerPart.
 	answerPart = 4
-	// Data that is kept after a read may take 1/keptPart of the memory limit.
+	// Data that is kept after a read may take this part of the memory limit: 1/keptPart.
 	keptPart = 3
-	// defaultLimit is used if the program has no memory limit.
+	// defaultLimit is the memory limit if the program has none.
 	defaultLimit = 4 << 30
-	// minBudget is enough for a correct response. About 1,000 GPU hours take 30 MB.
+	// minBudget is enough for the response of a correct store. About 1,000 GPU hours take 30 MB.
 	minBudget = 48 << 20
 )
 
-// budget limits the memory for responses, in bytes. left is the unused part.
+// budget limits the memory for responses, in bytes. left is the part that is still free.
 type budget struct{ limit, left int }
 
 func newBudget() *budget {
@@ -41,7 +41,7 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// These constants estimate the memory for data that is kept after a read, in bytes, including the overhead of maps.
+// These constants estimate the memory for data that is kept after a read, in bytes. They include the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256

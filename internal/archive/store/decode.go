@@ -16,31 +16,30 @@ import (
 // ErrIncomplete means that the store returned incomplete data.
 var ErrIncomplete = errors.New("the data are incomplete")
 
-// ErrTooLarge means that the store returned more data than fits in the memory of the program.
+// ErrTooLarge means that the data from the store do not fit in the memory of the program.
 var ErrTooLarge = errors.New("the data are too large")
 
-// errFormat means that a response does not come from a query API.
+// errFormat means that a response is not from a query API.
 var errFormat = errors.New("this is not a response of the query API")
 
-// decoder reads series from responses. It is several times faster than encoding/json, which would take more processor
-// time than all other work for an hour.
+// decoder reads series from responses. It is several times faster than encoding/json, which would be the slowest part
+// of the work for an hour.
 type decoder struct {
 	*scanner
 	budget *budget
-	// texts contains each name and value of labels once. Series share these strings.
+	// texts contains each name and value of a label once, so that series share these strings.
 	texts map[string]string
-	// room is the memory for the next samples. Series share large slices of samples; the samples of the current series
-	// start at index begin.
+	// room is the memory for samples of this series and later series. The samples of this series start at index begin.
 	room  []fold.Sample
 	begin int
 	last  value
 }
 
 const (
-	// roomSize limits the samples for which memory is allocated at once.
+	// roomSize is the maximum number of samples for which memory is allocated at once.
 	roomSize  = 16 << 10
 	maxLabels = 512
-	// maxQuoted limits the part of a response that an error quotes, in bytes.
+	// maxQuoted is the maximum length of a quotation from a response in an error, in bytes.
 	maxQuoted = 500
 )
 
@@ -48,8 +47,8 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls the function add for each series, so that not all series are in memory. It returns an error if the
-// response contains warnings or is marked as partial, because data may be missing.
+// decode calls add for each series, so that the series are not all in memory. If the response contains warnings or is
+// marked as partial, data may be missing, and decode returns an error.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
@@ -69,7 +68,7 @@ func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	})
 }
 
-// data reads the value of the field "data".
+// The function data reads the value of the field "data".
 func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string
@@ -130,7 +129,7 @@ func (d *decoder) data(add func(fold.Series)) error {
 	})
 }
 
-// series reads an element of a matrix, which has several values, or of a vector, which has one value.
+// series reads an element of a matrix or a vector. An element of a vector has only one value.
 func (d *decoder) series() (s fold.Series, err error) {
 	if err := d.budget.spend(seriesCost); err != nil {
 		return s, err
@@ -217,7 +216,7 @@ func (d *decoder) text(b []byte) (string, error) {
 }
 
 // sample reads [seconds, "value"]. It omits NaN, which VictoriaMetrics returns for stale markers. It keeps infinite
-// values; [fold.Fold] drops scrapes that contain them.
+// values, because [fold.Fold] drops scrapes with infinite values.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

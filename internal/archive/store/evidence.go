@@ -11,10 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample of each matching series in a window, with the time of the query instead of the sample's
-// time.
+// Last returns the last sample of each matching series in a window. The time of each sample is the end of the window.
 func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
-	// Prometheus 2 includes a sample at the beginning of the window.
+	// In Prometheus 2, the window includes a sample at its start.
 	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
 	err = s.ask(ctx, "last_over_time("+selector+"["+window+"])", of.Until, func(x fold.Series) {
 		if len(x.Samples) > 0 {
@@ -24,8 +23,8 @@ func (s *Store) Last(ctx context.Context, selector string, of Window) (found []f
 	return found, err
 }
 
-// Scrapes returns the times of successful scrapes in an hour, in milliseconds since the epoch, as one list for each
-// target, by node.
+// Scrapes returns the times of successful scrapes in an hour, in milliseconds since the epoch. Each node has one list
+// for each of its targets.
 func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][][]int64, error) {
 	series, err := s.Raw(ctx, "up"+s.matchers(cluster, recordJob), hour, hour.Add(time.Hour))
 	if err != nil {
@@ -66,10 +65,10 @@ func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Plac
 	return s.places(ctx, selectors, in)
 }
 
-// maxAccounts limits the values in the matchers of a query.
+// maxAccounts is the maximum number of values in the matchers of a query.
 const maxAccounts = 500
 
-// matching returns matchers that together match all values of a label, with at most maxAccounts values each.
+// matching returns matchers with at most maxAccounts values each. Together they match all values of a label.
 func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {
 		var patterns []string

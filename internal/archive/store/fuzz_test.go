@@ -13,8 +13,7 @@ import (
 
 var check = fatal.If
 
-// For any response to a query, a reader must return an error or data from which rows can be computed, without a panic
-// or a long delay.
+// For any response to a query, a reader must return an error or usable data. It must not panic or take long.
 func FuzzAnswers(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, `{"status":"success","data":[{"node":"a"}]}`)

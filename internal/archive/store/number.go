@@ -41,7 +41,7 @@ func parsedTime(text []byte) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// value keeps the last parsed text, because most counters do not change between samples.
+// value keeps the last parsed text. Most counters do not change between two samples.
 type value struct {
 	text   []byte
 	parsed float64
@@ -66,8 +66,8 @@ func (v *value) parse(text []byte) (_ float64, err error) {
 // A float64 represents these powers of ten exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// decimal returns the same as [strconv.ParseFloat]. A decimal with at most 15 digits is a quotient of two numbers that
-// a float64 represents exactly, so the division rounds correctly.
+// decimal returns the same value as [strconv.ParseFloat]. A decimal with at most 15 digits is the quotient of two
+// numbers that a float64 represents exactly, so the division rounds correctly.
 func decimal(text []byte) (float64, error) {
 	digits, fraction, point := int64(0), 0, false
 	for _, c := range text {

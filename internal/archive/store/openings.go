@@ -24,8 +24,8 @@ func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard
 	return err
 }
 
-// openSome adds the opening values of the given accounts. It finds pods by UID and units by name, so that the query for
-// a new pod or unit matches nothing. It finds other accounts by GPU.
+// openSome adds the opening values of the given accounts. It finds a pod by UID and a unit by name, so that the query
+// for a new pod or unit returns no series. It finds other accounts by GPU.
 func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, accounts []fold.Account) error {
 	label, values := identities(accounts)
 	for _, matcher := range matching(label, values) {
@@ -57,9 +57,9 @@ func identities(accounts []fold.Account) (label string, values []string) {
 	return label, slices.Compact(values)
 }
 
-// last returns the last samples in the period within before the opening. Their time is the time of the opening, because
-// last_over_time returns no times. If an account has several series, their samples are read with times, and the last
-// sample is used.
+// last returns the last samples before the opening. within is the length of the period. The samples have the time of
+// the opening, because last_over_time returns no times. If an account has several series, last reads their samples with
+// times, and uses the last sample.
 func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
 	openings, twice := make(fold.Openings), make(map[fold.Account]bool)
 	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
@@ -107,12 +107,12 @@ func unopened(in fold.Input) map[string][]fold.Account {
 	return missing
 }
 
-// maxReopened limits the GPUs for which samples before the hour are read. If more GPUs have doubtful opening values,
-// the hour is refused.
+// maxReopened is the maximum number of GPUs whose samples before the hour are read. If more GPUs have doubtful opening
+// values, the hour is refused.
 const maxReopened = 100
 
-// reopen reads the samples before an hour for GPUs with doubtful opening values, because last_over_time may have
-// returned a wrong value.
+// reopen reads the samples before an hour for GPUs with doubtful opening values. The result of last_over_time may be a
+// wrong value.
 func (r *reader) reopen(ctx context.Context, in *fold.Input) error {
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
 	doubtful := in.Doubtful()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Cluster returns the name of the only cluster in the store. It is empty if series have the label cluster.
+// Cluster returns the name of the only cluster in the store. It is empty if series have a label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
 // URL returns the address of the store, without its secrets.
@@ -22,7 +22,7 @@ func (s *Store) URL() string { return address.Public(s.base) }
 // Close closes idle connections.
 func (s *Store) Close() { s.client.CloseIdleConnections() }
 
-// Selector returns a selector for a metric in a cluster. Empty matchers are omitted.
+// Selector returns a selector for a metric in a cluster. It ignores empty matchers.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
 	return metric + s.matchers(cluster, matchers...)
 }
@@ -37,7 +37,7 @@ func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time
 	return s.reader().raw(ctx, selector, Window{after, until})
 }
 
-// maxSteps is the maximum number of steps in a range query. Stores accept up to 11,000 steps.
+// maxSteps is the maximum number of steps in a range query. Stores allow 11,000 steps.
 const maxSteps = 10_000
 
 // Hourly evaluates a query at every hour from first to last.
@@ -63,13 +63,13 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 	return nil
 }
 
-// Series returns the labels of the matching series with samples in a period or shortly before it. The store reads only
-// its index for this query.
+// Series returns the labels of the matching series with samples in a period or shortly before the period. For this
+// query, the store reads only its index.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
 
-// SomeSeries is like Series, but returns at most limit series; 0 means no limit. A store may ignore the limit.
+// SomeSeries is like Series, but returns at most limit series. A store may ignore the limit. 0 means no limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
@@ -87,9 +87,9 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 	return found, err
 }
 
-// LastOf returns a query for the last samples of a selector in an hour. [LastSamples] reads its results. For the metric
-// that describes units, the values are the times of the last samples, in seconds, or 0 if a series lasted less than a
-// minute.
+// LastOf returns a query for the last samples of a selector in an hour. [LastSamples] reads its results. For
+// [fold.UnitInfo], the values are the times of the last samples in seconds. The value is 0 if a series lasted less than
+// a minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"
@@ -97,7 +97,7 @@ func LastOf(metric, selector string) string {
 	return "last_over_time(" + selector + "[1h])"
 }
 
-// LastSamples returns the last samples from the results of [LastOf]. The query must be evaluated at full hours.
+// LastSamples returns the last samples from the results of [LastOf]. The query must be evaluated at a full hour.
 func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 	if metric != fold.UnitInfo {
 		return results
@@ -107,7 +107,7 @@ func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 		switch {
 		case last == 0:
 			last = begin
-		case last <= begin: // the sample belongs to the previous hour
+		case last <= begin: // the sample is from the previous hour
 			continue
 		}
 		samples = append(samples, fold.Sample{Time: last, Value: 1})

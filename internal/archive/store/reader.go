@@ -19,7 +19,7 @@ func (w Window) within(samples []fold.Sample) []fold.Sample {
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 }
 
-// reader evaluates several queries with one decoder, which limits their memory together.
+// reader evaluates several queries with one decoder, which limits their total memory.
 type reader struct {
 	*Store
 	decoder *decoder
@@ -35,7 +35,7 @@ func (r *reader) ask(ctx context.Context, expr string, at time.Time, add func(fo
 func (r *reader) raw(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(of.Until.Sub(of.After).Seconds()), 10) + "s"
 	err = r.ask(ctx, selector+"["+window+"]", of.Until, func(x fold.Series) {
-		x.Samples = of.within(x.Samples) // Prometheus 2 includes a sample at the beginning of the window
+		x.Samples = of.within(x.Samples) // in Prometheus 2, the window includes a sample at its start
 		if len(x.Samples) > 0 {
 			found = append(found, x)
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 // scanner reads JSON from a stream. The slices from its methods are valid until the next call. It accepts every valid
-// JSON text, and some invalid ones.
+// JSON text, and some invalid texts.
 type scanner struct {
 	in  io.Reader
-	buf []byte // bytes that were read; bytes before the index at have been consumed
+	buf []byte // bytes that were read; the bytes before at are consumed
 	at  int
 }
 
@@ -26,8 +26,8 @@ func (s *scanner) reset(in io.Reader) {
 // maxText is the maximum size of a string, a sample or a skipped value, in bytes.
 const maxText = 1 << 20
 
-// fill reads more bytes. It keeps the bytes from the given index on, and moves them to the start of the buffer. It
-// returns an error at the end of the stream.
+// fill reads more bytes. It moves the bytes from the index "from" on to the start of the buffer, and drops the bytes
+// before. It returns an error at the end of the stream.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
@@ -51,7 +51,7 @@ func (s *scanner) fill(from int) error {
 	}
 }
 
-// peek returns the next byte that is not white space, without consuming it.
+// peek returns the next byte that is not white space, but does not consume it.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for ; s.at < len(s.buf); s.at++ {
@@ -85,7 +85,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 			return err
 		}
 		if s.at == len(s.buf) || s.buf[s.at] != ':' {
-			name = bytes.Clone(name) // the name is cloned, because reading the colon may overwrite the buffer
+			name = bytes.Clone(name) // reading the colon may overwrite the buffer
 		}
 		if err := s.expect(':'); err != nil {
 			return err

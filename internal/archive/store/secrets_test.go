@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// Errors must contain no password or parameter from the URL of the store, even if the server's response contains them.
+// Errors must not contain passwords or parameters from the URL of the store, even if the server's response contains
+// them.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,7 +40,7 @@ func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode f
 	return decode(body)
 }
 
-// unreachable adds advice if the program cannot connect.
+// unreachable adds advice to the error if the program cannot connect.
 func unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -51,7 +51,7 @@ func unreachable(err error) error {
 	return err
 }
 
-// redirected returns the start of an error text if the request was redirected to another address.
+// If the request was redirected to another address, redirected returns the start of the error text.
 func redirected(at *url.URL, response *http.Response) string {
 	if to := address.Public(response.Request.URL); to != address.Public(at) {
 		return "redirected to " + to + ": "
@@ -59,7 +59,7 @@ func redirected(at *url.URL, response *http.Response) string {
 	return ""
 }
 
-// advice returns the end of the error text for an HTTP status.
+// advice returns the end of the error text for an HTTP status, or "".
 func advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -70,10 +70,10 @@ func advice(status int) string {
 	return ""
 }
 
-// isPage searches for a web page in the first pageStart bytes.
+// isPage examines this number of bytes.
 const pageStart = 64
 
-// A response that is a web page does not come from a query API.
+// A web page is not a response of a query API.
 func isPage(response *http.Response, body *bufio.Reader) bool {
 	start, _ := body.Peek(pageStart)
 	return strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") && !bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")) ||

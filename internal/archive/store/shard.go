@@ -12,17 +12,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Shard is a matcher for the label UUID, which selects a part of a cluster's GPUs. An empty matcher selects all GPUs.
+// Shard is a matcher for the label UUID. It selects a part of a cluster's GPUs. An empty matcher selects all GPUs.
 type Shard string
 
-// shardSize is the number of GPUs in a shard. One hour of one GPU takes about 30 kB.
+// shardSize is the number of GPUs in a shard. One hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// The first two hexadecimal digits of a UUID can distinguish maxShards shards.
+// maxShards is the number of values of the first two hexadecimal digits of a UUID.
 const maxShards = 256
 
-// Shards divides GPUs by the first digits of their UUIDs, which are random, so the shards have similar sizes. A shard
-// has at most about shardSize/part GPUs. The last shard also contains GPUs with other UUIDs.
+// Shards divides GPUs by the first digits of their UUIDs. These digits are random, so the shards have similar sizes. A
+// shard has at most about shardSize/part GPUs. The last shard also contains GPUs with UUIDs of another form.
 func Shards(gpus, part int) []Shard {
 	prefixes := []string{""}
 	for len(prefixes)*shardSize/part < min(gpus, maxBoards) && len(prefixes) < maxShards {
@@ -60,7 +60,7 @@ func quarters(prefixes []string) (all []string) {
 }
 
 // Read reads the samples of a shard in consecutive hours. before contains the last values of all counters before the
-// first hour; if it is nil, Read reads them from the store.
+// first hour. If before is nil, Read reads these values from the store.
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)
 	for i := range all {

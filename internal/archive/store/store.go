@@ -1,5 +1,5 @@
-// Package store reads raw samples of the record from a Prometheus-compatible query API. It rejects responses that may
-// be incomplete.
+// Package store reads raw samples of the exporter's record page from a Prometheus-compatible query API. It rejects
+// responses that may be incomplete.
 package store
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// With these parameters, a store rejects a query that it cannot answer completely.
+// These parameters make a store reject a query that it cannot answer completely.
 var parameters = map[string]url.Values{
 	"prometheus":      {},
 	"mimir":           {},
@@ -36,14 +36,15 @@ var parameters = map[string]url.Values{
 // Config contains the values of the flags.
 type Config struct {
 	URL, Type, HTTPConfig string
-	// Cluster is the name of the only cluster in the store. It is empty if series have the label cluster.
+	// Cluster is the name of the only cluster in the store. It is empty if series have a label cluster.
 	Cluster string
 	Timeout time.Duration
-	// MaxPower is the maximum power of a GPU, in watts. An hour with a higher power is refused. 0 means the default.
+	// MaxPower is the maximum power of a GPU, in watts. If a GPU seems to draw more power, its hour is refused. 0 means
+	// the default.
 	MaxPower int
-	// Done is called after each query, with its error or nil. Done may be nil.
+	// Done is called after each query, with its error. It may be nil.
 	Done func(err error)
-	// Dial connects to the store. If it is nil, the network is used.
+	// Dial connects to the store. If it is nil, the store is reached over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -98,7 +99,7 @@ func New(c Config) (*Store, error) {
 	return &Store{config: c, base: base, client: client}, nil
 }
 
-// Clusters returns the clusters with boards in an hour or in the hour before.
+// Clusters returns the clusters with boards in an hour or in the previous hour.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
 	if cluster := s.config.Cluster; cluster != "" {
 		if err := table.CheckCluster(cluster); err != nil {
@@ -126,8 +127,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// The result contains the cluster that --cluster names. It is empty if there are no series. Series with the label of
-// another cluster cause an error, because the cluster would be archived under two names.
+// only returns the cluster that --cluster names, or no cluster if there are no series. If a series has the label of
+// another cluster, only returns an error. Otherwise this cluster would be archived under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -144,8 +145,8 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are far above any real number. They limit the number of queries, because each cluster and
-// each shard needs several queries.
+// maxClusters and maxBoards are far above any real number. They limit the number of queries: each cluster and each
+// shard needs several queries.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
@@ -171,12 +172,12 @@ func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int
 	return int(n), nil
 }
 
-// Nodes returns the nodes of a cluster that have samples of a board in an hour.
+// Nodes returns the nodes of a cluster with samples of boards in an hour.
 func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
 
-// Targets returns the nodes of a cluster that were scraped in an hour, even if every scrape failed.
+// Targets returns the nodes of a cluster that were scraped in an hour. It includes nodes whose scrapes all failed.
 func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, "up"+s.matchers(cluster, recordJob), hour)
 }
@@ -184,7 +185,7 @@ func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]
 const recordJob = `job="gpuledger-record"`
 
 func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nodes []string, err error) {
-	// Prometheus 2 includes a sample at the start of the window, which belongs to the previous hour.
+	// In Prometheus 2, the window includes a sample at its start. Such a sample would belong to the previous hour.
 	err = s.ask(ctx, "group by (node) (last_over_time("+selector+"[3599999ms]))", hour.Add(time.Hour), func(found fold.Series) {
 		nodes = append(nodes, found.Labels.Get("node"))
 	})
@@ -207,10 +208,10 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 	return owners, nil
 }
 
-// maxPods limits the pods that are looked up for one hour. Each query contains at most maxAccounts pods.
+// maxPods limits the pods that are searched for in one hour.
 const maxPods = 10_000
 
-// Pods returns the series kube_pod_info of the given pods in an hour.
+// Pods returns the series of kube_pod_info for the given pods in an hour.
 func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []table.PodID) (found []fold.Series, err error) {
 	const metric = "kube_pod_info"
 	var uids []string
@@ -227,23 +228,23 @@ func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods [
 	return found, nil
 }
 
-// named adds the label __name__, which some stores do not return.
+// named adds the label __name__. Some stores do not return it.
 func named(s fold.Series, metric string) fold.Series {
 	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
 	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
 	return s
 }
 
-// SampledSince reports whether a cluster has samples in the week after a time. Stores receive samples in order, so in
-// this case all earlier samples have arrived.
+// SampledSince reports whether a cluster has samples in the week after a time. If it has, all earlier samples have
+// arrived, because a store receives samples in order.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
-	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries with longer windows take much more time
+	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // a query with a longer window takes much more time
 		until := after.Add(length)
 		if until.After(now) {
 			until = now
 		}
 		window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-		// The first selector matches even if no node of the cluster runs.
+		// The first selector matches even if all nodes of the cluster are down.
 		for _, selector := range []string{"up" + s.matchers(cluster, recordJob), boardEnergy + s.matchers(cluster)} {
 			err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
 			if err != nil || found {
@@ -266,7 +267,7 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 	return s.reader().ask(ctx, expr, at, add)
 }
 
-// The timeout of post includes the body of the response. Errors contain no secrets.
+// The timeout includes the body of the response. Errors contain no secrets.
 func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

@@ -57,8 +57,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// expected decodes a response with encoding/json. It returns false if the response does not come from a query API, or
-// contains a name twice.
+// expected decodes a response with encoding/json. It returns false if the response is not from a query API, or contains
+// a name twice.
 func expected(body string) (all []fold.Series, ok bool) {
 	var generic map[string]any
 	if json.Unmarshal([]byte(body), &generic) != nil {
@@ -117,8 +117,8 @@ func sorted(all []fold.Series) []fold.Series {
 	return all
 }
 
-// The decoder and encoding/json must return the same series for a response that both accept. The result must not depend
-// on the size of the pieces in which the response is read.
+// If the decoder and encoding/json both accept a response, they must return the same series. The size of the pieces in
+// which the response is read must not change the result.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
 	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
@@ -224,8 +224,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Series that describe units must be returned with the times of their last samples. Series from the previous hour must
-// be omitted. A series of less than a minute must have the earliest possible time.
+// For series that describe units, the result must contain the times of their last samples. It must omit series from the
+// previous hour. If a series lasted less than a minute, its time must be the earliest possible time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
