@@ -1,3 +1,3 @@
-// Package cli contains start-up code that all programs share: flag types that are missing in
-// package flag, the logger, and limits for memory and processors.
+// Package cli contains start-up code of all programs: flag types that package flag lacks, the logger, and limits for
+// memory and processors.
 package cli

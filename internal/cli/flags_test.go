@@ -28,7 +28,7 @@ func TestList(t *testing.T) {
 func TestPattern(t *testing.T) {
 	tests := []struct {
 		text string
-		want string // part of the error; empty if there must be no error
+		want string // part of the error; empty if no error is expected
 	}{
 		{`^nvidia\.com/gpu$`, ""},
 		{"^$", ""},

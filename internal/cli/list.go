@@ -2,7 +2,7 @@ package cli
 
 import "strings"
 
-// List is a flag with comma-separated words. Spaces around words and empty words are ignored.
+// List is a flag with comma-separated words. It ignores empty words and spaces around words.
 type List []string
 
 // MarshalText implements [encoding.TextMarshaler].

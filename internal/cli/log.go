@@ -19,13 +19,13 @@ type LogConfig struct {
 	Format string
 }
 
-// Register adds the log flags to a flag set and sets their defaults.
+// Register adds the flags of the log with their defaults.
 func (c *LogConfig) Register(fs *flag.FlagSet) {
 	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
 	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto, which is text on a terminal and json elsewhere")
 }
 
-// Validate checks values that package flag cannot check.
+// Validate checks values that the flag package cannot check.
 func (c *LogConfig) Validate() error {
 	switch c.Format {
 	case "auto", "json", "text":
@@ -35,12 +35,10 @@ func (c *LogConfig) Validate() error {
 	}
 }
 
-// NewLogger returns a logger that writes to stderr. The format auto means text on a terminal, and
-// JSON elsewhere.
+// NewLogger returns a logger that writes to stderr. The format auto is text on a terminal, and JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 
-// NewLoggerTo is like [NewLogger], but writes through the given writer. The writer must write to
-// stderr.
+// NewLoggerTo is like [NewLogger], but writes to w. The output of w must go to stderr.
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
@@ -49,8 +47,7 @@ func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }
 
-// printable escapes control characters in a text. Labels may contain control characters, and a
-// terminal would interpret them.
+// printable escapes control characters in a text, such as a label. A terminal would interpret them.
 func printable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString, slog.KindAny:

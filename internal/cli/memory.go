@@ -14,14 +14,13 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// reserve is the minimum memory in bytes that remains outside Go's limit. A program needs this memory for its code, the
-// C library, the driver's library and their data.
+// At least this memory, in bytes, remains outside Go's limit. The program needs it for its code, the C library, the
+// driver's library and their data.
 const reserve = 28 << 20
 
-// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of its
-// cgroup, so that the kernel does not kill the program. Go's limit is lower than the cgroup's limit.
-// The difference is an eighth of the cgroup's limit, but at least reserve. $GOMEMLIMIT overrides Go's
-// limit.
+// LimitMemory makes Go collect garbage more often before the memory reaches the limit of the program's cgroup.
+// Otherwise the kernel could kill the program. Go's limit is lower than the cgroup's limit by an eighth, but at least
+// by reserve. $GOMEMLIMIT overrides Go's limit.
 func LimitMemory() {
 	limit := groupLimit()
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -29,9 +28,8 @@ func LimitMemory() {
 	}
 }
 
-// MemoryLimit returns the program's memory limit in bytes, or 0 if there is no limit. The result is
-// the lowest of these limits: $GOMEMLIMIT, the limit of the program's cgroup, and the limits of the
-// cgroup's parents.
+// MemoryLimit returns the program's memory limit in bytes. It returns 0 if there is no limit. The result is the lowest
+// of these limits: $GOMEMLIMIT, the limit of the program's cgroup, and the limits of the cgroup's parents.
 func MemoryLimit() int64 {
 	limit := groupLimit()
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
@@ -40,13 +38,12 @@ func MemoryLimit() int64 {
 	return limit
 }
 
-// The limit of the cgroup is read once, because the archive needs it for every response of the store.
+// The limit of the cgroup is read only once, because the archive uses it for every response of the store.
 var groupLimit = sync.OnceValue(func() int64 { return GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup") })
 
-// GroupLimit returns the lowest memory limit among the program's cgroups and their parents, in bytes.
-// If there is no limit, it returns 0. The arguments are the mount points of procfs and of the cgroup
-// file systems. In a container, the parents of the container's cgroup are not mounted, so their
-// limits are unknown.
+// GroupLimit returns the lowest memory limit of the program's cgroups and their parents, in bytes. It returns 0 if
+// there is no limit. The arguments are the mount points of procfs and of the cgroup file systems. In a container, the
+// parents of the container's cgroup are not mounted. Their limits are therefore unknown.
 func GroupLimit(proc, mount string) (limit int64) {
 	groups, err := cgroups(proc)
 	if err != nil {
@@ -85,8 +82,7 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 	return self.Cgroups()
 }
 
-// unlimited is the lowest value that means no limit. Without a limit, cgroup v1 shows a number near
-// 2^63.
+// If there is no limit, cgroup v1 shows a number near 2^63. All numbers from unlimited on mean no limit.
 const unlimited = 1 << 60
 
 func readLimit(file string) int64 {

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestGroupLimit checks for both cgroup versions that GroupLimit returns the lowest limit among a cgroup and its
-// parents.
+// TestGroupLimit checks that GroupLimit returns the lowest limit of a cgroup and its parents, for both cgroup versions.
 func TestGroupLimit(t *testing.T) {
 	tests := []struct {
 		name, groups string
@@ -50,7 +49,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit checks that the program also considers Go's memory limit.
+// TestMemoryLimit checks that the result includes Go's memory limit.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(1 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// limitedEnv is an environment variable that makes the test binary print Go's memory limit instead
-// of running tests.
+// If this environment variable is set, the test binary prints Go's memory limit and runs no tests.
 const limitedEnv = "GPULEDGER_TEST_PRINT_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -28,8 +27,8 @@ func TestMain(m *testing.M) {
 // noGroup is the exit status of tools/limit-memory if it cannot create a cgroup.
 const noGroup = 75
 
-// TestLimitMemory runs a program in a real cgroup with the memory limits of the containers. Go's limit must be 100 MiB
-// of 128 MiB, and 448 MiB of 512 MiB.
+// TestLimitMemory runs a program in a real cgroup with the memory limits of our containers. For example, Go's limit
+// must be 100 MiB of 128 MiB.
 func TestLimitMemory(t *testing.T) {
 	for _, tt := range []struct{ group, env, want string }{
 		{"128M", "", "100"}, {"512M", "", "448"}, {"4096M", "", "3584"}, {"32M", "", "16"}, {"512M", "77MiB", "77"},

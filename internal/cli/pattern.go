@@ -8,7 +8,7 @@ import (
 // Pattern is a flag with a regular expression.
 type Pattern struct{ *regexp.Regexp }
 
-// MustPattern compiles a regular expression and panics if it is invalid.
+// MustPattern compiles a regular expression. It panics if the expression is invalid.
 func MustPattern(expr string) *Pattern { return &Pattern{regexp.MustCompile(expr)} }
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -19,8 +19,8 @@ func (p Pattern) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It rejects an empty expression, which
-// would match everything.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It rejects an empty expression, because such an expression
+// matches everything.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		return errors.New("must not be empty, because an empty expression matches everything; use ^$ to match nothing")

@@ -13,8 +13,8 @@ import (
 // maxSecret is the maximum size of a file with secrets, in bytes.
 const maxSecret = 1 << 20
 
-// ReadSecret returns the content of a file with a password, tokens or a key. It returns an error if
-// other users may read or change the file.
+// ReadSecret returns the content of a file with a password, tokens or a key. If other users may read or change the
+// file, it returns an error.
 func ReadSecret(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,15 +35,15 @@ func ReadSecret(path string) ([]byte, error) {
 	return text, err
 }
 
-// CheckSecret returns an error that names the flag if other users may read or change the flag's
-// file. A missing file is not an error, because a Secret may be created later.
+// CheckSecret returns an error if other users may read or change the file of a flag. The error names the flag. A
+// missing file is not an error, because a Secret may appear later.
 func CheckSecret(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // a later read of the file returns the error
+		return nil // a later read returns the error
 	}
 	if err := checkMode(path, info.Mode()); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
@@ -51,8 +51,8 @@ func CheckSecret(flag, path string) error {
 	return nil
 }
 
-// checkMode checks the mode of a file. It does not try to open the file, because root may open any file. It checks
-// only regular files, because other files store no content that another user could read.
+// checkMode checks the mode of a file. It does not try to open the file, because root may open any file. It checks only
+// regular files. Other files store no content that another user could read.
 func checkMode(path string, mode fs.FileMode) error {
 	rights := "read"
 	switch perm := mode.Perm(); {
@@ -66,10 +66,9 @@ func checkMode(path string, mode fs.FileMode) error {
 	return fmt.Errorf("%s has the mode %04o, so other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
 }
 
-// inVolume reports whether a file is in a Secret volume. By default, files in a Secret volume have
-// the mode 0644, because a program without fsGroup could not read them otherwise. The mode is safe,
-// because only the pod can read the volume. The kubelet creates these files as links into a folder
-// such as ..2026_11_01_12_00_00.123456789.
+// inVolume reports whether a file is in a Secret volume. There, files have the mode 0644 by default, because a program
+// without fsGroup could not read them otherwise. This mode is safe, because only the pod can read the volume. The
+// kubelet creates these files as links to a folder such as ..2026_11_01_12_00_00.123456789.
 func inVolume(path string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestSecret checks which file modes are rejected, on a host and in a Secret volume. If root runs the test, it also
-// shows that the program checks the mode and does not merely try to read the file, because root may read all files.
+// TestSecret checks the modes of files on a host and in a Secret volume. Root may read all files. If root runs the
+// test, it therefore also shows that the program checks the mode.
 func TestSecret(t *testing.T) {
 	tests := []struct {
 		mode         os.FileMode
@@ -36,8 +36,7 @@ func TestSecret(t *testing.T) {
 		t.Run(fmt.Sprintf("%04o", tt.mode), func(t *testing.T) {
 			host := filepath.Join(t.TempDir(), "token")
 			writeMode(t, host, tt.mode)
-			// In the kubelet's volume, the links are token -> ..data/token and ..data ->
-			// ..2026_11_01_12_00_00.1.
+			// The kubelet's links are token -> ..data/token and ..data -> ..2026_11_01_12_00_00.1.
 			volume := t.TempDir()
 			check(t, os.Mkdir(filepath.Join(volume, "..2026_11_01_12_00_00.1"), 0o700))
 			writeMode(t, filepath.Join(volume, "..2026_11_01_12_00_00.1", "token"), tt.mode)

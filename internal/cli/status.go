@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// StatusLine shows a line at the bottom of a terminal. The line can change while other text is written above it.
+// StatusLine shows a line at the bottom of a terminal. The line can change while a program writes other text above it.
 type StatusLine struct {
 	w io.Writer
 
@@ -22,7 +22,7 @@ const redraw = 100 * time.Millisecond
 
 const clearLine = "\r\x1b[K"
 
-// NewStatusLine returns a status line for a terminal, or nil if the file is not a terminal.
+// NewStatusLine returns a status line for a terminal. It returns nil if the file is not a terminal.
 func NewStatusLine(f *os.File) *StatusLine {
 	if !isTerminal(f) {
 		return nil
@@ -30,8 +30,8 @@ func NewStatusLine(f *os.File) *StatusLine {
 	return &StatusLine{w: f}
 }
 
-// Set changes the text of the line; an empty text removes the line. Set ignores a change that follows too soon after
-// the last change.
+// Set changes the text of the line. An empty text removes the line. Set ignores a change that comes too soon after the
+// previous change.
 func (l *StatusLine) Set(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

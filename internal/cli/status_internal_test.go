@@ -12,7 +12,7 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// TestStatusLine checks that output is written above the status line, and that the line changes at most ten times a
+// TestStatusLine checks that other output is above the status line, and that the line changes at most ten times a
 // second.
 func TestStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

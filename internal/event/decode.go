@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// ErrInvalid is in the error chain if a line is not a valid event.
+// ErrInvalid is wrapped in the error if a line is not a valid event.
 var ErrInvalid = errors.New("invalid event")
 
-// logFields contains the fields that the logger adds to a line. Decode ignores them, so that log lines can also be sent
-// as events.
+// The logger adds these fields to a line. Decode ignores them, so that log lines can also be sent as events.
 var logFields = []string{"time", "level", "msg"}
 
-// Decode returns the events in a text with one event per line, until the first error. It ignores empty lines, rounds
-// times down to milliseconds, and replaces invalid characters.
+// Decode returns the events in a text with one event per line. It stops at the first error. It ignores empty lines,
+// rounds times down to milliseconds, and replaces invalid characters.
 func Decode(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := &source{Reader: r}
@@ -53,8 +52,7 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// source records the error of a reader, because a scanner returns the last, incomplete line before it returns the
-// error.
+// source records the error of a reader. A scanner first returns the last, incomplete line, and only then the error.
 type source struct {
 	io.Reader
 	err error
@@ -68,7 +66,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// decode replaces the characters that archive sinks cannot store.
+// decode replaces characters that archive sinks cannot store.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
 	in.UseNumber() // keeps the exact text of numbers
@@ -117,7 +115,7 @@ func decode(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
-// take removes a text field from the fields of a line. A missing field is empty.
+// take removes a text field from the fields of a line, and returns its value. A missing field is empty.
 func take(from map[string]any, name string) (string, error) {
 	value := from[name]
 	delete(from, name)
@@ -131,8 +129,8 @@ func take(from map[string]any, name string) (string, error) {
 	return text, nil
 }
 
-// clean replaces zero bytes in strings, because databases reject zero bytes. The caller has already replaced invalid
-// UTF-8. clean returns an error if a number is out of range or too long, or if values are nested deeper than maxDepth.
+// clean replaces zero bytes in strings, because databases reject them. It returns an error if a number is out of range
+// or too long, or if values are nested deeper than maxDepth. The decoder has already replaced invalid UTF-8.
 func clean(value any, depth int) (_ any, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nested objects", maxDepth)

@@ -1,5 +1,5 @@
-// Package event defines the format in which the reconciler logs events of GPU pods and their workloads and sends them
-// to the archive. Each event is one line of JSON.
+// Package event defines the format of events about GPU pods and their workloads. The reconciler logs these events, and
+// sends them to the archive. Each event is one line of JSON.
 package event
 
 import (
@@ -13,30 +13,30 @@ import (
 )
 
 // Path is the URL path at which the archive receives events, in the body of a POST request. [ClusterParameter] is the
-// query parameter for the name of the cluster.
+// query parameter with the name of the cluster.
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
-	// RepeatHeader is a header of the archive's response. The value "true" means that a sink may have lost events, and
-	// that the sender must send the current state again.
+	// RepeatHeader is a header of the archive's response. If its value is "true", a sink may have lost events, and the
+	// sender must send the current state again.
 	RepeatHeader = "Gpuledger-Repeat"
 )
 
-// Snapshot is the kind of an event that contains the pod itself.
+// Snapshot is the kind of an event with the pod itself.
 const Snapshot = "snapshot"
 
 const (
-	// MaxLine limits a line, in bytes. It is larger than the JSON of any pod, because the API server stores at most 1.5
+	// MaxLine limits a line, in bytes. The JSON of a pod is always shorter, because the API server stores at most 1.5
 	// MiB per pod, in a more compact encoding.
 	MaxLine = 4 << 20
-	// MaxID limits an id, in bytes, so that every database can index it.
+	// MaxID limits an id, in bytes. Every database can index an id of this length.
 	MaxID = 255
-	// MaxText limits all other texts except the details and the object, in bytes.
+	// MaxText limits all other texts, in bytes. It does not apply to the details and the object.
 	MaxText = 1024
-	// maxDetails limits the details, in bytes, because they are queried in a database column.
+	// maxDetails limits the details, in bytes, because a database column contains them.
 	maxDetails = 256 << 10
 	// maxNumber limits the text of a number. maxDepth limits the nesting of objects and lists. The JSON of a pod has
-	// about ten levels, and some databases cannot read more than a hundred.
+	// about ten levels. Some databases cannot read more than a hundred levels.
 	maxNumber = 40
 	maxDepth  = 32
 )
@@ -44,7 +44,7 @@ const (
 // Event describes a change of a pod or of a workload.
 type Event struct {
 	Kind string `json:"event"`
-	// ID identifies the change among all changes in a cluster. A repeated event has the same ID and time.
+	// ID identifies the change among all changes in a cluster. If an event is repeated, its ID and time are the same.
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 
@@ -61,9 +61,9 @@ type Event struct {
 	WorkloadName string `json:"workload_name,omitempty"`
 	WorkloadUID  string `json:"workload_uid,omitempty"`
 
-	// Object is the pod if the event is a snapshot.
+	// Object is the pod in a snapshot.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Details is a JSON object with fields that depend on the kind, or nil.
+	// Details is a JSON object whose fields depend on the kind. It may be nil.
 	Details json.RawMessage `json:"-"`
 }
 
@@ -78,8 +78,7 @@ func ID(parts ...string) string {
 	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
 }
 
-// Append appends the line of an event, including the line break. The names in Details must differ from the names of the
-// other fields.
+// Append appends the line of an event, including the line break. Details must not contain the names of other fields.
 func (e *Event) Append(b []byte) ([]byte, error) {
 	if err := e.checkDetails(); err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)

@@ -26,7 +26,7 @@ func decode(text string) (all []event.Event, err error) {
 	return all, nil
 }
 
-// TestDecode checks that a logged line and a sent line result in the same event.
+// TestDecode checks that a logged line and a sent line lead to the same event.
 func TestDecode(t *testing.T) {
 	sent := `{"event":"condition","id":"u/condition/Ready","at":"2026-03-01T12:00:00.123456+01:00","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"a","owner_kind":"Job","owner_name":"j","to":"True","from":"False <&>","n":1e2}`
 	logged := `{"time":"2026-03-01T11:00:01Z","msg":"gpu pod",` + sent[1:]
@@ -79,7 +79,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that Decode does not report an error of the reader as an invalid line.
+// TestInterrupted checks that an error of the reader does not count as an invalid line.
 func TestInterrupted(t *testing.T) {
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader(`{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`+"\n"+`{"event`), iotest.ErrReader(broken))
@@ -107,7 +107,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that Append does not encode an event that the archive would reject.
+// TestTooLarge checks that Append rejects an event that the archive would reject.
 func TestTooLarge(t *testing.T) {
 	large := event.Event{Kind: event.Snapshot, ID: "u", Object: json.RawMessage(`"` + strings.Repeat("x", event.MaxLine) + `"`)}
 	if b, err := large.Append([]byte("before")); err == nil || string(b) != "before" {
@@ -115,8 +115,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that a decoded event does not exceed the limits, and stays the same when it is encoded and decoded
-// again.
+// FuzzDecode checks that a decoded event is within the limits. If it is encoded and decoded again, it must not change.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"event":"condition","id":"u/é","at":"2026-03-01T12:00:00.1+01:00","pod":"p","a":{"b":[1,"\u0000",null,1e99]},"object":{"x":"\ud800"}}`))
 	f.Add([]byte("{\"event\":\"\xff\",\"id\":\"u\",\"at\":\"9999-12-31T23:59:59-01:00\",\"time\":1}\n{}"))

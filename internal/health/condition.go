@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A metric in counts with a value above 0 is a finding. Only series with the given label values are used.
+// If a metric in counts is above 0, this is a finding. Only series with one of the label values are used.
 var counts = []struct {
 	metric gpu.HealthMetric
 	code   string
@@ -30,7 +30,7 @@ func counted(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// inactive returns the number of inactive NVLink links, or -1 if the GPU reports no links.
+// inactive returns the number of inactive NVLink links. It returns -1 if the GPU reports no links.
 func inactive(g *gpu.GPU) int {
 	if g.Reading == nil {
 		return -1
@@ -48,8 +48,8 @@ func inactive(g *gpu.GPU) int {
 	return n
 }
 
-// downLinks compares a GPU with the other GPUs of the node. A machine may leave links unconnected, but it does so on
-// all GPUs.
+// downLinks compares a GPU with the other GPUs of the node. Some machines leave links unconnected, but then on all
+// GPUs.
 func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
 	n := inactive(g)
 	for i := range s.GPUs {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// maxGPUs is higher than the number of GPUs in any machine.
+// No machine has more GPUs.
 const maxGPUs = 64
 
 // Decode reads a page. The caller must limit the length of r.

@@ -12,20 +12,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Version changes when the meaning of a field of the page changes, but not when fields are added.
+// Version changes if the meaning of a field of the page changes. It does not change if a field is added.
 const Version = 1
 
 // Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// silence is a time limit. A GPU that was not read for longer counts as not responding, and an older snapshot counts as
-// missing.
+// If a GPU was not read for this time, it does not respond. A snapshot that is older counts as missing.
 const silence = 5 * time.Minute
 
 // Page describes the health of a node. Unknown values are absent.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was served.
+	// Time is the time of the reading. AgeSeconds is the age of the reading at the time of the response.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
@@ -50,8 +49,8 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the kinds of evidence, xid and row_remap, that the GPU cannot report. Without this evidence,
-	// the advice ok is less certain.
+	// NotReported lists the kinds of evidence that the GPU cannot report: xid and row_remap. Without this evidence, the
+	// advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
@@ -60,15 +59,15 @@ type Evidence struct {
 	Code    string `json:"code"`
 	Advice  Advice `json:"advice"`
 	Meaning string `json:"meaning"`
-	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of the GPU.
+	// Detail describes the affected part, such as a problem of the fabric or a block of the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events that occurred after Since. First and Last are the times of the first and the last
-	// event. These fields are absent if the finding is a current state and not a number of events.
+	// Count is the number of events after Since. First and Last are the times of the first and the last event. These
+	// fields are absent if the finding is a current state and not a number of events.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Reset is the time of a reset after the last event. If Reset is set, the advice is watch.
+	// Reset is the time of a reset after the last event. The advice is then watch.
 	Reset *time.Time `json:"reset,omitempty"`
 }
 
@@ -114,7 +113,7 @@ func worst(findings []Evidence) Advice {
 	return v
 }
 
-// A GPU that was lost in this boot does not count as missing, because there is already a finding about its loss.
+// There is already a finding about a GPU that was lost in this boot, so it does not count as missing.
 func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
@@ -137,8 +136,8 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, worst first, including the findings in compared. silent is set if the GPU was
-// not read although the driver responds and no operator released the GPU.
+// ofGPU returns the findings about a GPU, including the findings in compared. The worst finding is first. silent is set
+// if the GPU was not read, although the driver responds and no operator released the GPU.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {
@@ -198,7 +197,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
 		add(recoveryReset, action)
-	default: // also used for an action that only a newer driver reports
+	default: // includes actions of newer drivers
 		add(recoveryOther, action)
 	}
 	for _, e := range r.RASErrors {
@@ -232,7 +231,7 @@ func problemsOf(f *gpu.Fabric) string {
 	return strings.Join(list, ", ")
 }
 
-// A GPU that has returned after a loss was reset.
+// If a lost GPU is present again, it was reset.
 func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	if present && x.Losses == 0 {
 		return nil

@@ -37,10 +37,10 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains the immediate action that NVIDIA's XID catalogue names for an XID error. For errors that are
-// missing here, the advice is ok. For XID 48, the catalogue names a workflow, which begins with RESET_GPU. The
-// workflows for NVLink errors depend on the values of registers, and the action for XID 154 depends on a text. Only the
-// kernel log contains these values and this text.
+// catalogue contains the immediate action for each XID error in NVIDIA's XID catalogue. For other errors, the advice is
+// ok. For XID 48, the catalogue names a workflow that begins with RESET_GPU. The workflows for NVLink errors depend on
+// the values of registers. The action for XID 154 depends on a text. Only the kernel log contains these values and this
+// text.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -48,8 +48,8 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs compares the advice with NVIDIA's catalogue: before a reset, after a reset, and after the error has
-// recurred.
+// TestXIDs compares the advice with NVIDIA's catalogue. It checks the advice before a reset, after a reset, and after
+// the error has recurred.
 func TestXIDs(t *testing.T) {
 	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
@@ -80,7 +80,7 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestFindings checks each finding separately, and the worst advice for the node.
+// TestFindings checks each finding separately. It also checks that the node has the worst advice.
 func TestFindings(t *testing.T) {
 	tests := map[string]struct {
 		change func(*gpu.Snapshot, *gpu.GPU)
@@ -182,8 +182,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of it are 1.36 GHz. The median of 1.44, 1.8 and
-// 2.0 GHz is 1.8 GHz, and four fifths of it are exactly 1.44 GHz.
+// The limit is four fifths of the median. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, so the limit is 1.36 GHz.
+// The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, so the limit is exactly 1.44 GHz.
 func TestClocks(t *testing.T) {
 	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
 	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}
@@ -250,7 +250,7 @@ func TestGolden(t *testing.T) {
 	golden.Check(t, "health.json", append(page, '\n'))
 }
 
-// An unknown value must count as the worst.
+// An unknown value must count as the worst advice.
 func TestWorse(t *testing.T) {
 	order := []health.Advice{"ok", "watch", "reset", "return", "explode"}
 	for i, a := range order {

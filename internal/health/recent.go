@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The alerts GPULedgerGPUThrottled and GPULedgerClockLow contain the same limits.
+// The alerts GPULedgerGPUThrottled and GPULedgerClockLow have the same limits.
 const (
 	maxSlowdown = 0.5 // maximum fraction of ten minutes in which the clocks may be reduced
 	busy        = 0.8 // minimum utilisation of a busy GPU
@@ -29,8 +29,8 @@ func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	return found
 }
 
-// medianClock returns the median clock of the busy GPUs that have the same model and the same holder as g, or 0. GPUs
-// of other holders are not used, because their clocks depend on other work.
+// medianClock returns the median clock of the busy GPUs with the model and the holder of g. It returns 0 if there are
+// none. It ignores the GPUs of other holders, because their clocks depend on other work.
 func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	var clocks []float64
 	for i := range s.GPUs {

@@ -5,7 +5,7 @@ import "slices"
 // Advice is the action that a GPU or a node needs.
 type Advice string
 
-// The advice, from the best to the worst.
+// These values are sorted from the best to the worst.
 const (
 	OK     Advice = "ok"
 	Watch  Advice = "watch"  // the GPU works, but there is a finding
@@ -15,7 +15,7 @@ const (
 
 var order = []Advice{OK, Watch, Reset, Return}
 
-// Worse returns the worse of two values. An unknown value, for example from a newer exporter, counts as the worst.
+// Worse returns the worse of two values. An unknown value counts as the worst. It may come from a newer exporter.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -29,12 +29,12 @@ type Rule struct {
 	// Code identifies the finding. The code of an XID error is xid_<number>.
 	Code string
 	XID  uint64 // number of the XID error, or 0 for other findings
-	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a reset; empty means
-	// the same advice.
+	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a reset. If Again is
+	// empty, the advice does not change.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source
-	// Alert is the alert that reports the finding, or empty if there is no such alert.
+	// Alert is the alert that reports the finding. It is empty if there is no such alert.
 	Alert string
 }
 
@@ -79,7 +79,7 @@ const (
 	alertNotCompleted = "GPULedgerFabricNotCompleted"
 )
 
-// Rules contains a row for each finding. The alerts and the runbooks for XID errors use these codes.
+// Rules contains a row for each finding. Alerts and runbooks for XID errors contain its code.
 var Rules = []Rule{
 	xid(46, Reset, Return, "the GPU stopped processing"),
 	xid(48, Reset, Return, "uncorrectable memory error"),

@@ -1,5 +1,5 @@
-// Package labelvalue converts any string to a valid label value, and any label value to a text that
-// is safe for a terminal.
+// Package labelvalue converts any string to a valid label value. It also converts any label value to a text that is
+// safe for a terminal.
 package labelvalue
 
 import (
@@ -13,7 +13,7 @@ import (
 // strings have no limit.
 const maxBytes = 256
 
-// Valid returns s as valid UTF-8, truncated at a rune boundary if it is too long. A single invalid value would make the
+// Valid returns s as valid UTF-8. It truncates a long string at a rune boundary. A single invalid value would make the
 // whole scrape fail.
 func Valid(s string) string {
 	if len(s) <= maxBytes && utf8.ValidString(s) {
@@ -34,7 +34,7 @@ func cut(s string) string {
 }
 
 // Printable escapes characters that would move the cursor, change colours or reverse the direction of text. The result
-// is a single line of valid UTF-8.
+// is one line of valid UTF-8.
 func Printable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.IndexFunc(s, hidden) < 0 {

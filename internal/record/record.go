@@ -1,6 +1,6 @@
-// Package record defines the rows that archives keep for years: where each GPU was, and the energy of the pods that
-// used it. Each row contains the board serial, so that archives need no joins. The exporter serves the rows on
-// /metrics/record.
+// Package record defines the rows that archives keep for years: the place of each GPU, and the energy of the pods that
+// used the GPU. Each row contains the serial number of the board, so that archives need no joins. The exporter serves
+// the rows on /metrics/record.
 package record
 
 import (
@@ -13,27 +13,27 @@ import (
 // Placement describes the place of a present GPU (gpuledger_placement_info). Unknown values are empty.
 type Placement struct {
 	Node, SystemUUID, UUID, Serial, ChassisSerial, PCIBusID, Model string
-	ChassisSlot, TrayIndex                                         *int // both are nil while they are unknown
+	ChassisSlot, TrayIndex                                         *int // nil if unknown
 }
 
 // Board contains the energy of a GPU since its book was opened (gpuledger_board_energy_joules_total).
 type Board struct {
 	Node, UUID, Serial string
 	Energy             gpu.Millijoules
-	// Unattributed is the part of Energy for which no container is charged, by reason
+	// Unattributed is the part of Energy that is charged to no container, by reason
 	// (gpuledger_board_unattributed_energy_joules_total).
 	Unattributed [gpu.NumReasons]gpu.Millijoules
 	// Resets is the number of resets of the energy counter (gpuledger_board_energy_resets_total).
 	Resets uint64
-	// Uncounted is an upper bound of the energy that is missing from Energy
-	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was divided with an
-	// estimated idle power (gpuledger_board_estimated_energy_joules_total).
+	// Uncounted is an upper bound of the energy that Energy lacks
+	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was divided among
+	// owners with an estimate of the idle power (gpuledger_board_estimated_energy_joules_total).
 	Uncounted, Estimated gpu.Millijoules
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is the time at which the counters were 0, or zero if the counters continue earlier counters that had
-	// another serial number as a label.
+	// Since is the time at which the counters were 0. If the counters continue earlier counters with another serial
+	// number, Since is zero.
 	Since time.Time
 }
 
@@ -44,8 +44,8 @@ type Health struct {
 	XIDs map[uint64]uint64
 	// Losses is the number of times that the driver lost the GPU (gpuledger_board_losses_total).
 	Losses uint64
-	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total), or nil
-	// while the GPU does not report them.
+	// Rows contains the numbers of remapped memory rows (gpuledger_board_remapped_rows_total). It is nil if the GPU
+	// does not report them.
 	Rows *gpu.RowRemap
 	// ECC contains the memory errors over the life of the board, by memory and kind
 	// (gpuledger_board_ecc_errors_total).
@@ -53,63 +53,64 @@ type Health struct {
 	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
 	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
-	// RASSince is the time of the boot, at which RAS was 0, or zero if a serial number has changed since.
+	// RASSince is the time of the boot, when RAS was 0. RASSince is zero if a serial number has changed since.
 	RASSince time.Time
 	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
 	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
 	// errors (gpuledger_board_nvlink_errors_total). LowBanks is the number of memory banks with few or no spare rows
-	// (gpuledger_board_low_memory_banks). Each of these numbers is nil while the GPU does not report it.
+	// (gpuledger_board_low_memory_banks). A number is nil if the GPU does not report it.
 	RetiredPages, PCIeReplays, NVLinkErrors, LowBanks *float64
 	// Recovery is the action from [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
 	Recovery string
 	// Throttled contains the times for which the GPU was throttled, by reason
-	// (gpuledger_board_thermal_throttled_seconds_total, gpuledger_board_power_brake_throttled_seconds_total). A time
-	// is nil while the GPU does not report the reason.
+	// (gpuledger_board_thermal_throttled_seconds_total, gpuledger_board_power_brake_throttled_seconds_total). A time is
+	// nil if the GPU does not report the reason.
 	Throttled [gpu.NumThrottles]*time.Duration
 	Since     time.Time // time at which the other counters were 0, as in Board
-	// Opened is the time at which Throttled was 0, or zero if a serial number has changed since.
+	// Opened is the time at which Throttled was 0. Opened is zero if a serial number has changed since.
 	Opened time.Time
 }
 
-// Allocation contains the energy and times that are charged to a pod for its use of a GPU.
+// Allocation contains the energy and times that are charged to a pod for the use of a GPU.
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
 	Amounts
 	Units []UnitPart
 }
 
-// UnitAllocation contains the energy and times that are charged to a unit outside pods for its use of a GPU. The names
-// of its metrics begin with gpuledger_unit_allocation instead of gpuledger_allocation.
+// UnitAllocation contains the energy and times that are charged to a unit outside pods for the use of a GPU. Its
+// metrics begin with gpuledger_unit_allocation instead of gpuledger_allocation.
 type UnitAllocation struct {
 	Node, UUID, Serial, ChassisSerial string
 	gpu.Unit
 	Amounts
 }
 
-// UnitPart contains the energy that is charged to the processes of a unit, such as a Slurm job, in a pod on a GPU
-// (gpuledger_allocation_unit_energy_joules_total).
+// UnitPart contains a part of the energy of a pod on a GPU. The processes of a unit in the pod, such as a Slurm job,
+// used this part (gpuledger_allocation_unit_energy_joules_total).
 type UnitPart struct {
 	gpu.Unit
 	Energy gpu.Millijoules
 	Since  time.Time // time at which the counter was 0, as in Board
 }
 
-// Amounts contains the energy and times that are charged to an owner for the use of a GPU. All of them are counters.
+// Amounts contains the energy and times that are charged to an owner for the use of a GPU. All values are counters.
 type Amounts struct {
-	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). The other three
-	// are parts of it: Exclusive was measured while no other owner held or used the GPU
-	// (gpuledger_allocation_exclusive_energy_joules_total), Idle is idle energy
-	// (gpuledger_allocation_idle_energy_joules_total), and Estimated was divided with an estimated idle power
-	// (gpuledger_allocation_estimated_energy_joules_total).
+	// Energy is the energy that is charged to the owner (gpuledger_allocation_energy_joules_total). The next three
+	// values are parts of this energy. Exclusive was measured while no other owner held or used the GPU
+	// (gpuledger_allocation_exclusive_energy_joules_total). Idle is idle energy
+	// (gpuledger_allocation_idle_energy_joules_total). Estimated was divided among owners with an estimate of the idle
+	// power (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
 	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total). Active is the time for
 	// which the owner worked on the GPU (gpuledger_allocation_active_seconds_total). Busy is the sampled busy time of
 	// the owner (gpuledger_allocation_busy_seconds_total).
 	Held, Active, Busy time.Duration
-	// Throttled contains the part of Energy that was used while the GPU was throttled, and the throttled time
-	// (gpuledger_allocation_throttled_joules_total, gpuledger_allocation_throttled_seconds_total).
+	// Throttled contains the energy that the owner used while the GPU was throttled
+	// (gpuledger_allocation_throttled_joules_total), and the throttled time
+	// (gpuledger_allocation_throttled_seconds_total).
 	Throttled gpu.ByThrottle
-	// GPUTime is Held, weighted by the owner's share of the GPU (gpuledger_allocation_gpu_seconds_total).
+	// GPUTime is Held, multiplied by the owner's share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
 	// Profiled is the work of the owner while the owner was alone on the GPU
 	// (gpuledger_allocation_profiled_seconds_total, gpuledger_allocation_tensor_active_seconds_total,
@@ -127,7 +128,7 @@ type Rows struct {
 	Units       []UnitAllocation
 }
 
-// New returns the rows for a snapshot. A pod or unit has rows while it has accounts.
+// New returns the rows for a snapshot. A pod or unit has rows as long as it has accounts.
 func New(s *gpu.Snapshot) (rows Rows) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -211,7 +212,7 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// GPUs of this vendor report thermal throttling, but no throttling because of a power brake.
+// GPUs of this vendor report thermal throttling, but no power brake.
 const amd = "AMD"
 
 // AMD's driver retires pages for uncorrectable errors only (Linux, amdgpu_ras.c).
@@ -222,14 +223,14 @@ func retired(g *gpu.GPU) []string {
 	return []string{"correctable", "uncorrectable"}
 }
 
-// linkErrors contains the types of NVLink errors that are counted. The first list is for NVLink 4 and older, and the
-// second list is for NVLink 5 and newer. Other types, such as corrected symbols, also occur on healthy links.
+// linkErrors contains the counted types of NVLink errors. The first list is for NVLink 4 and older. The second list is
+// for NVLink 5 and newer. Other types, such as corrected symbols, also occur on healthy links.
 var linkErrors = [][]string{
 	{"crc_flit", "crc_data", "replay", "recovery"},
 	{"link_integrity", "receive", "recovery", "recovery_failed"},
 }
 
-// sum returns nil if one of the values is missing, because the sum without it would look like a counter that fell.
+// If one of the values is missing, sum returns nil. A sum without this value would look like a counter that fell.
 func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float64 {
 	total, found := 0.0, 0
 	for i := range values {
@@ -243,9 +244,9 @@ func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float6
 	return &total
 }
 
-// began returns the time at which a counter of a GPU was 0. If a serial number has changed, the counter continues an
-// earlier counter that had another label value, and began returns zero. Otherwise the energy of the older counter would
-// be counted twice.
+// began returns the time at which a counter of a GPU was 0. If a serial number has changed since, the counter continues
+// an earlier counter with another label value, and began returns zero. Otherwise the energy of the earlier counter
+// would count twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

@@ -12,8 +12,8 @@ import (
 )
 
 // A lost GPU must have a row in Boards but not in Placements. The row of a pod must contain the sums over its
-// containers. An owner without a name and a UID must have no row. The start time of a counter that continues an earlier
-// counter must be empty.
+// containers. An owner without a name and a UID must have no row. If a counter continues an earlier counter, its start
+// time must be zero.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {
@@ -98,9 +98,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// The record of an AMD GPU must contain the sums of its memory errors in this boot, and the time for which heat limited
-// its clocks. It must not contain the driver's counts of errors. AMD's driver reports no power brake and no errors over
-// the life of the board.
+// The record of an AMD GPU must contain the sums of its memory errors in this boot, and the time in which heat limited
+// its clocks. It must not contain the driver's own error counts. AMD's driver reports no power brake, and no errors
+// over the life of the board.
 func TestAMD(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
@@ -125,8 +125,8 @@ func TestAMD(t *testing.T) {
 	}
 }
 
-// While a part of a sum is missing, the counter must be absent, because the sum without it would look like a counter
-// that decreased. The sum of NVLink errors must contain the error types of the right NVLink generation.
+// If a part of a sum is missing, the counter must be absent. A sum without this part would look like a counter that
+// fell. The sum of NVLink errors must contain the error types of the right NVLink generation.
 func TestSums(t *testing.T) {
 	tests := map[string]struct {
 		links []string
@@ -151,8 +151,9 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// AMD's driver retires pages only for uncorrectable errors (docs/amd.md); NVIDIA's driver also retires pages for
-// correctable errors (nvml.h, NVML_FI_DEV_RETIRED_SBE). If one of the two numbers is missing, the sum is unknown.
+// AMD's driver retires pages only for uncorrectable errors (docs/amd.md). NVIDIA's driver also retires pages for
+// correctable errors (nvml.h, NVML_FI_DEV_RETIRED_SBE). If one of these two numbers is missing, the sum must be
+// unknown.
 func TestRetiredPages(t *testing.T) {
 	tests := map[string]struct {
 		vendor string

@@ -1,5 +1,6 @@
-// Package address removes secrets from URLs in errors and logs: user names, passwords and the values of parameters. It
-// also reports whether only this machine can reach a host, and whether requests to a URL are private.
+// Package address removes secrets from URLs in errors and logs. These are user names, passwords and the values of
+// parameters. The package also reports whether only this machine can reach a host, and whether requests to a URL are
+// private.
 package address
 
 import (
@@ -16,8 +17,8 @@ import (
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
 // Parse parses a URL, which may have no host. The error does not contain the URL. A URL with an @ after the host is
-// invalid, because its password probably contains one of the characters / ? #, and a part of the password would be used
-// as the host.
+// invalid. Its password probably contains one of the characters / ? #, so that a part of the password would be the
+// host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -38,14 +39,14 @@ func IsHTTP(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsLoopback reports whether only this machine can reach a host. It resolves no name except localhost, because the
-// address of another name may change.
+// IsLoopback reports whether only this machine can reach a host. It resolves only the name localhost, because the
+// addresses of other names may change.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ListensOnLoopback reports whether only this machine can reach a listen address such as 127.0.0.1:9841.
+// ListensOnLoopback reports whether only this machine can reach a listen address, such as 127.0.0.1:9841.
 func ListensOnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err == nil && IsLoopback(host)
@@ -54,15 +55,15 @@ func ListensOnLoopback(listen string) bool {
 // IsPrivate reports whether requests to a URL are encrypted or stay on this machine.
 func IsPrivate(u *url.URL) bool { return u.Scheme == "https" || IsLoopback(u.Hostname()) }
 
-// Public returns a URL as text, without the user, the password, the parameters and the fragment.
+// Public returns a URL without the user, the password, the parameters and the fragment.
 func Public(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// minSecret is the minimum length of a secret that is hidden. Shorter values occur in any text.
+// Shorter secrets are not hidden, because such short values occur in any text.
 const minSecret = 4
 
-// Hide returns an error without the secrets in a URL, and without the URL of a failed request.
+// Hide returns an error without the secrets of a URL. It also removes the URL of a failed request.
 func Hide(u *url.URL, err error) error {
 	if err == nil {
 		return nil
@@ -73,7 +74,7 @@ func Hide(u *url.URL, err error) error {
 	values := []string{u.RawQuery, u.User.String(), u.Fragment, u.EscapedFragment()}
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		_, value, _ := strings.Cut(pair, "=")
-		values = append(values, value) // the value may have an invalid encoding
+		values = append(values, value) // a value with an invalid encoding stays as it is
 	}
 	if password, ok := u.User.Password(); ok {
 		values = append(values, password)
@@ -83,7 +84,7 @@ func Hide(u *url.URL, err error) error {
 	}
 	for name, all := range u.Query() {
 		if strings.Join(all, "") == "" {
-			all = []string{name} // the name is part of a value that contains an unescaped &
+			all = []string{name} // the name is a part of a value with an unescaped &
 		}
 		values = append(values, all...)
 	}

@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The public form of a URL must never contain the URL's secret, for any characters in the secret.
+// For any characters in the secret of a URL, the public form of the URL must not contain the secret.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "://", "1/23@"} {
 		f.Add(odd)
@@ -60,7 +60,7 @@ func FuzzSecrets(f *testing.F) {
 					continue
 				}
 				clean(t, text, address.Public(u), first, second)
-				u.Fragment, u.RawFragment = "", "" // no server receives the fragment
+				u.Fragment, u.RawFragment = "", "" // servers do not receive the fragment
 				password, _ := u.User.Password()
 				echo := fmt.Errorf("status 400: %q, %s, %s, %s", "cannot POST "+u.String(), u.RawQuery, password, u.Query().Get("token"))
 				clean(t, text, address.Hide(u, echo).Error(), first, second)
@@ -106,7 +106,7 @@ func TestIsHTTP(t *testing.T) {
 	}
 }
 
-// A name that begins like the loopback address belongs to another machine.
+// A name that begins like a loopback address may be the name of another machine.
 func TestIsPrivate(t *testing.T) {
 	for host, loopback := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,

@@ -1,6 +1,6 @@
-// Package factors reads data that are not in the archive: prices, the carbon intensity and efficiency of sites, and
-// lists of assets and returned boards. They are combined with the rows of the archive when an answer is printed, and
-// are never stored in the archive.
+// Package factors reads data that the archive does not contain: prices, the carbon intensity and efficiency of sites,
+// and lists of assets and returned boards. These data are combined with the rows of the archive when an answer is
+// printed. The archive never stores them.
 package factors
 
 import (
@@ -19,11 +19,11 @@ type Assets struct {
 // Asset is a board in a list of assets. Unknown fields are empty.
 type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 
-// Purchase returns the date of the purchase, or zero if the date is unknown.
+// Purchase returns the date of the purchase. It returns zero if the date is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// WarrantyEnd returns the end of the warranty, or zero if it is unknown. The warranty includes the day or month in the
-// list.
+// WarrantyEnd returns the end of the warranty. It returns zero if the end is unknown. The day or month in the list is
+// still in warranty.
 func (a Asset) WarrantyEnd() (time.Time, error) {
 	at, err := parseTime(a.Warranty)
 	switch {
@@ -37,15 +37,15 @@ func (a Asset) WarrantyEnd() (time.Time, error) {
 	return at, nil
 }
 
-// assetColumns contains common names of columns: our own names, followed by the names in exports of NetBox and
-// ServiceNow.
+// assetColumns contains the names that each column may have. Our own names are first. Names from exports of NetBox and
+// ServiceNow follow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
 	"tag":      {"tag", "asset_tag"},
 	"warranty": {"warranty", "warranty_expiration", "warranty_until", "cf_warranty_end", "cf_warranty_expiration"},
 	"order":    {"order", "order_number", "po_number", "purchase_order", "cf_purchase_order"},
 	"site":     {"site", "location"},
-	// In NetBox, this is a custom field.
+	// In NetBox, the date of purchase is a custom field.
 	"purchased": {"purchased", "purchase_date", "cf_purchase_date", "cf_purchased", "install_date"},
 }
 
@@ -67,7 +67,7 @@ func readAssets(path, columns string) (*Assets, error) {
 	return a, err
 }
 
-// rename replaces the names of columns with the names in --assets.columns.
+// rename replaces the names of columns by the names in --assets.columns.
 func (l *list) rename(columns string) error {
 	for pair := range strings.SplitSeq(columns, ",") {
 		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
@@ -86,13 +86,13 @@ func (l *list) rename(columns string) error {
 	return nil
 }
 
-// SerialOf returns the serial number of the asset with a tag, or "" if the tag is unknown.
+// SerialOf returns the serial number of the asset with a tag. It returns "" if the tag is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
 // Of returns the asset with the given serial number.
 func (a *Assets) Of(serial string) Asset { return a.bySerial[serial] }
 
-// RMA is a list of returned boards and their replacements.
+// RMA lists returned boards and their replacements.
 type RMA struct{ old, new map[string]rmaRow }
 
 type rmaRow struct{ old, new, number string }
@@ -115,7 +115,7 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note returns the remark in the list about a replaced board or its replacement, or "" if the list contains neither.
+// Note returns the remark about a replaced board or its replacement. It returns "" if the list contains neither.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]
 	if !ok || old == "" {

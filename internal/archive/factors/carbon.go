@@ -13,23 +13,24 @@ import (
 type Carbon struct {
 	zones    map[string][]segment // intensities of each zone, sorted by time
 	clusters map[string]string    // zone of each cluster
-	only     string               // zone of all clusters, if the file contains only one zone
+	only     string               // zone of all clusters, if the file has only one zone
 }
 
-// intensity is a row of the file: the carbon intensity in a period, in grams of CO2 equivalent per kilowatt-hour.
+// intensity is a row of the file. grams is the carbon intensity in a period, in grams of CO2 equivalent per
+// kilowatt-hour.
 type intensity struct {
 	from, until time.Time // zero means no limit
 	grams       float64
 }
 
-// segment is the intensity from one time until the next segment.
+// segment is the intensity from one time to the start of the next segment.
 type segment struct {
 	from  time.Time
 	grams float64
 	known bool
 }
 
-// In carbonColumns, our own names are first, followed by the names in Electricity Maps' exports and API.
+// Our own names are first. Names from Electricity Maps' exports and API follow.
 var carbonColumns = map[string][]string{
 	"zone":  {"zone", "zone_id", "zone_key"},
 	"from":  {"from", "datetime", "datetime (utc)"},
@@ -49,8 +50,8 @@ func readCarbon(path, zones string) (*Carbon, error) {
 		return nil, err
 	}
 	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
-	var intervals bool                   // set if rows apply to intervals of equal length, as in files from Electricity Maps
-	rows := make(map[string][]intensity) // by zone; the empty zone stands for all zones
+	var intervals bool                   // set if each row is for an interval of the same length, as in files from Electricity Maps
+	rows := make(map[string][]intensity) // by zone; the empty zone means all zones
 	err = readList("carbon", path, carbonColumns, func(l *list) error {
 		intervals = l.column("from") < 0
 		if !l.has("from") || !l.has("grams") {
@@ -116,8 +117,8 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 // forever is the end of rows without an end.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// segments divides the time at the starts and ends of the rows of a zone. If several rows apply, it uses the row with
-// the latest start, and of these the last row in the file.
+// segments divides the time at the starts and ends of the rows of a zone. If several rows apply at a time, it uses the
+// row with the latest start. If several rows have this start, it uses the last of them in the file.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
@@ -147,9 +148,9 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 }
 
 // ends returns a function that returns the end of a row that has only a start. In a file of hourly data, such a row is
-// valid for an hour, so that gaps are visible. In a file of intervals, a row is valid for a year, a month or a day: the
-// longest of these periods that does not exceed the smallest distance between two rows. If this distance is less than a
-// day, the row is valid for an hour. In other files, the row is valid without limit, as in a file of prices.
+// valid for an hour, so that gaps are visible. In a file of intervals, it is valid for a year, a month or a day: the
+// longest of these periods that fits into the smallest distance between two rows. If this distance is less than a day,
+// the row is valid for an hour. In other files, it is always valid, as in a file of prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
@@ -166,8 +167,8 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
-// smallestStep returns the smallest distance between a row without an end and the row before it, or 0 if there are no
-// such rows.
+// smallestStep returns the smallest distance between a row without an end and the previous row. It returns 0 if there
+// are no such rows.
 func smallestStep(rows []intensity) (step time.Duration) {
 	for i := 1; i < len(rows); i++ {
 		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
@@ -189,7 +190,7 @@ func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	return all[i].grams, all[i].known
 }
 
-// changes calls the function add for each time at which an intensity begins or ends.
+// changes calls add for each time at which an intensity begins or ends.
 func (c *Carbon) changes(add func(time.Time)) {
 	for _, all := range c.zones {
 		for _, x := range all {

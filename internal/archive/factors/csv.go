@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// A file within these limits can contain more than a year of hourly data for a hundred zones, or a million boards.
+// Within these limits, a file can contain more than a year of hourly data for a hundred zones, or a million boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000
 	maxColumns = 256
 	maxText    = 1024 // maximum size of a field that is used, in bytes
-	// maxLine limits a line, in bytes. It is large because exports may have columns with comments.
+	// maxLine is the maximum length of a line, in bytes. It is large because exports may have columns with comments.
 	maxLine = 1 << 20
 )
 
-// newReader separates fields by commas, or by semicolons if the header contains a semicolon and no comma.
+// newReader separates fields by semicolons if the header contains a semicolon and no comma. Otherwise it separates
+// fields by commas.
 func newReader(r io.Reader) *csv.Reader {
 	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
@@ -36,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV calls the function row for each row after the header, with the number of the line. The fields are valid only
-// during the call.
+// parseCSV calls row for each row after the header, with the number of its line. The fields are valid only during the
+// call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {
@@ -69,7 +70,7 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 
 var errLarge = errors.New("the file is too large")
 
-// limited limits the size of a file and the length of its lines. Line breaks within quotes do not end a line.
+// limited limits the size of a file and the length of its lines. A line break in quotes does not end a line.
 type limited struct {
 	io.Reader
 	total, line int

@@ -27,7 +27,7 @@ func (f *Files) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or a number for each cluster, such as east=1.3,west=1.15")
 }
 
-// Factors contains the content of the files. The zero value contains nothing.
+// Factors contains the content of the files. The zero value has no content.
 type Factors struct {
 	Assets *Assets
 	RMA    *RMA
@@ -36,7 +36,7 @@ type Factors struct {
 	PUE    PUE
 }
 
-// Read reads the files that are set.
+// Read reads the files whose flags are set.
 func (f Files) Read() (all Factors, err error) {
 	var failed [5]error
 	all.Assets, failed[0] = readAssets(f.Assets, f.Columns)
@@ -55,8 +55,8 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a period into parts in which prices and intensities are constant. It returns the starts of the parts.
-// The first part starts at the time from, and all other parts start at full hours.
+// Parts divides a period into parts with constant prices and intensities, and returns the starts of the parts. The
+// first part starts at the time from. All other parts start at full hours.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -75,10 +75,10 @@ func (f Factors) Parts(from, until time.Time) []time.Time {
 	return slices.CompactFunc(parts, time.Time.Equal)
 }
 
-// Use contains energy and time for which costs or emissions are computed.
+// Use contains energy and time whose costs or emissions are computed.
 type Use struct {
 	Cluster, Model string
-	Hour           time.Time // the hour, or the start of a part (see [Factors.Parts])
+	Hour           time.Time // start of the hour, or of a part (see [Factors.Parts])
 	Energy         int64     // mJ
 	GPUTime        int64     // ms
 }
@@ -88,15 +88,15 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Cost returns the price of u: the price of the energy times the PUE, plus the price of the GPU hours. known is false
-// if no price matches.
+// Cost returns the price of u. It is the price of the energy times the PUE, plus the price of the GPU hours. known is
+// false if no price matches.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
-// Grams returns the emissions of u in grams of CO2 equivalent: the energy times the PUE, times the carbon intensity in
-// this hour. known is false if the intensity is unknown.
+// Grams returns the emissions of u in grams of CO2 equivalent. They are the energy times the PUE, times the carbon
+// intensity in this hour. known is false if the intensity is unknown.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {
 		return 0, false
@@ -105,7 +105,7 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
 }
 
-// Without returns the number of hours in which the carbon intensity of a cluster is unknown.
+// Without returns the number of hours for which the carbon intensity of a cluster is unknown.
 func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	for at := from; at.Before(until); at = at.Add(time.Hour) {
 		if _, known := f.Carbon.at(cluster, at); !known {
@@ -118,14 +118,13 @@ func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 type list struct {
 	path   string
 	header []string
-	places map[string]int // index of each column that is used, or -1 if the file has no such column
+	places map[string]int // index of each used column, or -1 if the file has no such column
 	fields []string       // fields of the current row
 	long   bool           // set if a field of the current row is too long
 }
 
-// columns contains the names that each column may have. readList calls the function begin after it has read the header,
-// and the function row for each row. Errors contain the path and the line. Spaces around column names, and a byte order
-// mark, are ignored.
+// columns contains the names that each column may have. readList calls begin after the header, and row for each row.
+// Errors contain the path and the line. readList ignores a byte order mark, and spaces around the names of columns.
 func readList(name, path string, columns map[string][]string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path, places: make(map[string]int)}
 	file, err := os.Open(path)
@@ -156,7 +155,7 @@ func readList(name, path string, columns map[string][]string, begin, row func(l 
 	return nil
 }
 
-// column returns the index of the first column with one of the given names, or -1. Case and spaces are ignored.
+// column returns the index of the first column with one of the given names, or -1. It ignores case and spaces.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {
@@ -186,7 +185,7 @@ func (l *list) at(column int) string {
 		l.long = true
 		return ""
 	}
-	return strings.Clone(text) // copied, because a field shares the memory of its line
+	return strings.Clone(text) // a field shares the memory of its line, so it is copied
 }
 
 // parseTime reads a time in UTC. An empty text is an unknown time.

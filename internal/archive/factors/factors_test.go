@@ -67,8 +67,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// Empty cells match everything, as in prices. A row in a file with hourly data is valid for an hour, so that gaps are
-// visible.
+// As in prices, an empty cell matches everything. In a file with hourly data, a row is valid for an hour, so that gaps
+// are visible.
 func TestIntensities(t *testing.T) {
 	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	series := func(texts ...string) string {
@@ -140,7 +140,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// An error must contain the flag and the line, and must be one line long.
+// An error must contain the flag and the line, and must be a single line.
 func TestInvalid(t *testing.T) {
 	for _, tt := range []struct {
 		files factors.Files
@@ -167,7 +167,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// No file may crash the readers, and no cost or emission may become NaN or infinite.
+// No file may crash the readers. No cost or emission may be NaN or infinite.
 func FuzzRead(f *testing.F) {
 	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.2,2,EUR\n")
 	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-01-01,DE,3\n")
@@ -190,7 +190,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// All uses within a part must have the same prices and intensities.
+// All times in a part must have the same prices and intensities.
 func TestParts(t *testing.T) {
 	from, until := at("2026-10-01T00:00:00Z"), at("2026-10-03T00:00:00Z")
 	prices := file(t, "from,until,per_kwh\n2026-09-01,2026-10-01 12:30,0.2\n2026-10-01 12:30,,0.3\n2026-10-02,2026-10-09,0.4\n")
@@ -241,7 +241,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// pipe returns the path of a pipe that contains a header and then an endless repetition of a text.
+// pipe returns the path of a pipe. It contains a header, and then an endless repetition of a text.
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
@@ -252,7 +252,7 @@ func pipe(t *testing.T, header, text string) string {
 			return
 		}
 		defer out.Close()
-		_, _ = io.Copy(out, io.MultiReader(strings.NewReader(header), &endless{text: text})) // ends when the reader closes the pipe
+		_, _ = io.Copy(out, io.MultiReader(strings.NewReader(header), &endless{text: text})) // the copy ends when the reader closes the pipe
 	}()
 	return path
 }

@@ -10,8 +10,8 @@ import (
 
 const maxNames = 10_000
 
-// ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header.
-// The default column contains the serial numbers.
+// ReadNames reads the names of boards, nodes or chassis. The input contains one name per line, or is a CSV file with a
+// header and a column of names. The default column contains the serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0
@@ -44,7 +44,7 @@ func ReadNames(in io.Reader, column string) (names []string, err error) {
 		case len(header) > 1:
 			return errors.New("there is no column with serial numbers: name it with --names.column=HEADER")
 		}
-		return add(header, 1) // the first line is a name, because there is no header
+		return add(header, 1) // without a header, the first line is a name
 	}, add)
 	if err == nil && len(names) == 0 {
 		err = errors.New("the list contains no names")

@@ -18,8 +18,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// If no line contains separators or quotes, the names must be the lines, in the same order. If the lines are a column
-// of a table, ReadNames must return the same names.
+// If no line contains separators or quotes, the names must be the lines, in their order. If the lines are a column of a
+// table, ReadNames must return the same names.
 func FuzzNames(f *testing.F) {
 	f.Add("1653924023101\n\n 1653924023102 \r\nGPU-7\n", "x")
 	f.Add("\ufeffnode-1\nnode-1\n", "Serial")
@@ -27,7 +27,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, head string) {
 		names, err := factors.ReadNames(strings.NewReader(text), "")
 		if strings.ContainsAny(text, "\",;\r\ufeff") || err != nil || strings.ContainsFunc(text, func(r rune) bool { return r > 127 || r < 32 && r != '\n' }) {
-			return // the test does not predict the names in such a text
+			return // the names in such a text are not predictable
 		}
 		var want []string
 		for line := range strings.SplitSeq(text, "\n") {

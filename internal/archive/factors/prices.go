@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Price is a row of a price file: the prices for certain clusters, models and times.
+// Price is a row of a price file. It contains prices for certain clusters, models and times.
 type Price struct {
 	From, Until      time.Time // zero means no limit
 	Cluster, Model   string    // empty matches all
@@ -19,8 +19,8 @@ type Price struct {
 	Currency         string
 }
 
-// Prices contains the rows of a price file. Of the rows that match, the last row with a price of energy sets the price
-// of energy, and the last row with a price of GPU hours sets the price of GPU hours.
+// Prices contains the rows of a price file. Of the matching rows, the last row with a price of energy sets the price of
+// energy. The last row with a price of GPU hours sets the price of GPU hours.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {
@@ -55,7 +55,7 @@ func readPrices(path string) (all Prices, err error) {
 	return all, err
 }
 
-// maxPrices is low because each use is compared with all prices.
+// maxPrices is low, because each use is compared with all prices.
 const maxPrices = 20_000
 
 func parsePrice(l *list) (p Price, err error) {
@@ -68,7 +68,7 @@ func parsePrice(l *list) (p Price, err error) {
 	return p, cmp.Or(failed[:]...)
 }
 
-// maxNumber is the largest accepted price or intensity. The limit keeps all sums in a statement finite.
+// maxNumber is the largest accepted price or intensity. It keeps all sums in a statement finite.
 const maxNumber = 1e9
 
 // parseNumber parses a number from 0 to maxNumber. An empty string means that the number is unknown.
@@ -83,7 +83,7 @@ func parseNumber(text string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// Currency returns the currency of the prices, or "" if the file does not contain it.
+// Currency returns the currency of the prices. It returns "" if the file contains no currency.
 func (p Prices) Currency() string {
 	if len(p) == 0 {
 		return ""
@@ -117,10 +117,10 @@ func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	return perKWh, perHour, known
 }
 
-// PUE contains the power usage effectiveness of each cluster. The empty name stands for all other clusters.
+// PUE contains the power usage effectiveness of each cluster. The empty name means all other clusters.
 type PUE map[string]float64
 
-// Of returns the power usage effectiveness of a cluster, or 1 if it is unknown.
+// Of returns the power usage effectiveness of a cluster. It returns 1 if the value is unknown.
 func (p PUE) Of(cluster string) float64 {
 	return cmp.Or(p[cluster], p[""], 1)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reading is a gpuid record: a serial number that was read on a node. The SQL view serials contains the same rows.
+// Reading is a gpuid record: a serial number that was read on a node. The SQL view serials has the same rows.
 type Reading struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`
@@ -50,8 +50,8 @@ func Nodes(h *table.Hour) (all []Node) {
 	return all
 }
 
-// add replaces an older reading of the same serial number: the GPUs of a board share a serial number, and a table with
-// gpuid's unique key would reject the second reading.
+// add replaces an older reading of the same serial number. The GPUs of a board share a serial number, and gpuid's
+// unique key would reject the second reading.
 func (n *Node) add(r Reading) {
 	i := slices.IndexFunc(n.Readings, func(other Reading) bool { return other.GPU == r.GPU })
 	switch {
@@ -62,8 +62,8 @@ func (n *Node) add(r Reading) {
 	}
 }
 
-// gpuid identifies a machine by the last part of the Node's provider id. A machine without a provider id is identified
-// by its system UUID.
+// gpuid identifies a machine by the last part of the Node's provider id. If there is no provider id, readingOf uses the
+// system UUID.
 func readingOf(cluster string, g *table.GPU) Reading {
 	return Reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

@@ -1,4 +1,4 @@
-// Package manifest records which hours were sent to a sink that cannot be read, such as a server.
+// Package manifest records the hours that were sent to a sink that cannot be read, such as a server.
 package manifest
 
 import (
@@ -24,7 +24,7 @@ type hour struct {
 	start   int64 // Unix seconds
 }
 
-// Manifest contains the hours that the sink has received, each with its revision and digest. The zero value exists only
+// Manifest contains the hours that the sink has received, with their revisions and digests. The zero value exists only
 // in memory.
 type Manifest struct {
 	filed map[hour]table.Filed
@@ -39,8 +39,8 @@ type line struct {
 	Reason   string    `json:"reason,omitempty"` // reason for accepted gaps
 }
 
-// Open opens or creates a file with a JSON object on each line. Another process cannot open the file at the same time.
-// Later lines about an hour replace earlier lines. Open removes an incomplete last line, which a crash can leave.
+// Open opens or creates a file with one JSON object per line. Another process cannot open the file at the same time. A
+// later line about an hour replaces earlier lines. A crash can leave an incomplete last line, which Open removes.
 func Open(path string) (*Manifest, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *Manifest) set(l line) {
 	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
-// Filed returns the entry for an hour, or zero if there is none.
+// Filed returns the entry for an hour. It returns zero if there is no entry.
 func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }

@@ -26,7 +26,7 @@ func open(t *testing.T, path string) *manifest.Manifest {
 	return m
 }
 
-// TestFile cuts the manifest at each byte, as a crash would do. The last complete line of each hour must be found.
+// TestFile cuts the manifest at each byte, as a crash can do. For each hour, the last complete line must be found.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	first, second, next := sinktest.Hour(noon, 7), sinktest.Hour(noon, 9), sinktest.Hour(noon.Add(time.Hour), 5)
@@ -78,7 +78,7 @@ func TestMemory(t *testing.T) {
 	check(t, m.Close())
 }
 
-// The error for an invalid file must contain the invalid line, and the file must not be changed.
+// The error for an invalid file must contain the invalid line. The file must not be changed.
 func TestInvalid(t *testing.T) {
 	for _, text := range []string{"x\n", "{}\n", "\n", `{"cluster": "east", "hour": "noon", "revision": 1, "digest": "x"}` + "\n", "\x00\x00\n{"} {
 		path := filepath.Join(t.TempDir(), "filed")
@@ -97,7 +97,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// With any umask, other users must not be able to read the file.
+// Even without a umask, other users must not be able to read the file.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "filed")

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// file is opened for each addition, so that it can be rotated.
+// The file is opened for each write, so that another program can rotate it.
 type file struct{ path string }
 
-// openFile returns the ids of the events in a file. It removes an incomplete last line, which a crash can leave. It
-// does not change a file with other content.
+// openFile returns the ids of the events in a file. A crash can leave an incomplete last line, which openFile removes.
+// A file with other content is not changed.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
@@ -44,7 +44,7 @@ func isCut(line []byte) bool {
 	return bytes.Equal(line[:n], begin[:n])
 }
 
-// add flushes the events to disk. If it cannot write all events, it writes none.
+// add flushes the events to disk. It writes all events or no event.
 func (f *file) add(_ context.Context, rows [][]any) (err error) {
 	var lines []byte
 	for _, row := range rows {

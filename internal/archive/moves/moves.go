@@ -1,5 +1,6 @@
-// Package moves sends the events of boards, such as a move to another node, to a webhook and a file when the hours of
-// the events are archived. Each event is sent at least once. Receivers can drop duplicates by the id of the event.
+// Package moves sends the events of boards to a webhook and a file. An example is a move to another node. It sends an
+// event as soon as the hour of the event is archived. Each event is sent at least once. Receivers can drop duplicates
+// by the id of the event.
 package moves
 
 import (
@@ -49,12 +50,13 @@ func (c *Config) webhook() webhook.Config {
 }
 
 const (
-	// window is the period before the new hours that is read again, because late samples may reveal more events.
+	// window is a period before the new hours. It is read again for each push, because late samples may reveal more
+	// events.
 	window = 7 * 24 * time.Hour
-	// lookback is the length of an extra period that is read. It ends at the start of the window. A board that was
-	// already in its place in the extra period causes no event.
+	// lookback is the length of another period, before the window. If a board was in its place in this period, it did
+	// not arrive in the window.
 	lookback = 24 * time.Hour
-	// minRetry and maxRetry limit the delay before a failed push is repeated.
+	// After a failed push, the delay before the next attempt is first minRetry, and doubles up to maxRetry.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
 )
 
@@ -68,7 +70,7 @@ type Pusher struct {
 	logged  string // last failure that was logged
 }
 
-// outlet is a webhook or a file, with the ids of the events that were sent to it.
+// outlet is a webhook or a file. sent contains the ids of the events that it has received.
 type outlet struct {
 	name string
 	sent map[string]bool
@@ -96,10 +98,10 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed makes the pusher send the events until a time. All hours before this time must be archived.
+// Filed makes the pusher send the events until a time. All earlier hours must be archived.
 func (p *Pusher) Filed(until time.Time) {
 	select {
-	case <-p.wake: // drops the earlier moment
+	case <-p.wake: // drops the earlier time
 	default:
 	}
 	p.wake <- until
@@ -117,7 +119,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// After a failure, repeat sends the events again, until it succeeds or a later time is requested.
+// repeat sends the events until it succeeds. It stops early if a later time is requested.
 func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
 		err := p.push(ctx, until)
@@ -162,7 +164,7 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send omits the events that the outlet has received. A rejected event is logged and not sent again.
+// send omits the events that the outlet has received. If an event is rejected, it is logged and not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {

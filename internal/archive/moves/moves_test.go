@@ -74,7 +74,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.got = append(r.got, got...)
 }
 
-// drawn returns the events of boards in a random history, from the second day on.
+// drawn returns the events of boards in a random history, except on the first day.
 func drawn(p *foldtest.Places) (all []string) {
 	add := func(at time.Time, event, serial, node string) {
 		if !at.Before(p.Start.Add(lookback)) {
@@ -99,7 +99,7 @@ func drawn(p *foldtest.Places) (all []string) {
 }
 
 // TestPush sends the events of a random history to a webhook and to a file, every few hours. The webhook fails at
-// first, and the pusher that writes the file restarts. The webhook and the file must receive each event exactly once.
+// first. The pusher of the file restarts. Both must receive each event exactly once.
 func TestPush(t *testing.T) {
 	p := foldtest.DrawPlaces(3, time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), true)
 	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "moves.jsonl")
@@ -132,7 +132,7 @@ func TestPush(t *testing.T) {
 			failures++
 		}
 		check(t, toFile.push(t.Context(), until))
-		if hour == 36 { // restart after a crash cut a line
+		if hour == 36 { // a crash cuts a line, and the pusher restarts
 			out, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			check(t, err)
 			_, err = out.WriteString(`{"table":"moves","id":"12`)
@@ -170,7 +170,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A file that contains data other than events must cause an error, and must not be changed.
+// If a file contains data other than events, this must be an error, and the file must not be changed.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

@@ -1,5 +1,5 @@
 // Package permanent marks errors that a retry cannot fix, because a sink rejects the data. All other errors are
-// temporary, even if an administrator must repair the cause, such as a wrong password.
+// temporary. They include errors with a cause that an administrator must repair, such as a wrong password.
 package permanent
 
 import (
@@ -28,7 +28,7 @@ func Error(err error) error {
 // Is reports whether an error is permanent.
 func Is(err error) bool { return errors.Is(err, Err) }
 
-// If marks an error as permanent if a condition is true.
+// If marks an error as permanent if the condition is true.
 func If(condition bool, err error) error {
 	if condition {
 		return Error(err)
@@ -42,7 +42,7 @@ func Path(err error) bool {
 }
 
 // Status reports whether a server rejects the content of a request. Other statuses are temporary: an administrator can
-// repair credentials and addresses, and conflicts and rate limits end.
+// repair credentials and addresses, and conflicts and rate limits end by themselves.
 func Status(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
@@ -52,8 +52,8 @@ func Status(status int) bool {
 	return status/100 == 4
 }
 
-// SQLState reports whether a database rejects values: the classes 22 (data exceptions), 23 (violated constraints) and
-// 54 (a row or its index is too large).
+// SQLState reports whether a database rejects values. The classes are 22 (data exceptions), 23 (violated constraints)
+// and 54 (a row or its index is too large).
 func SQLState(code string) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }

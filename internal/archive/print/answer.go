@@ -33,7 +33,7 @@ const (
 	Flag               // bool
 )
 
-// Hours is a list of strings, each with its hour.
+// Hours is a list of strings with their hours.
 type Hours []TextHour
 
 // TextHour is a string with its hour.
@@ -50,7 +50,7 @@ func (h Hours) in(zone *time.Location) string {
 	return strings.Join(all, ", ")
 }
 
-// Column describes a column of an answer.
+// Column is a column of an answer.
 type Column struct {
 	// Name is the name in JSON and CSV.
 	Name string
@@ -59,7 +59,7 @@ type Column struct {
 	Kind  Kind
 }
 
-// Answer is the answer to a query: a table with notices.
+// Answer is the answer to a question: a table with notices.
 type Answer struct {
 	Columns []Column
 	Rows    [][]any // nil means unknown
@@ -120,7 +120,7 @@ func (a Answer) json(w io.Writer) error {
 	return err
 }
 
-// visible replaces invisible characters in a JSON text with their escapes, which mean the same.
+// visible replaces invisible characters in a JSON text by their escapes. The meaning of the JSON does not change.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -135,7 +135,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs, or nil if the value is unknown.
+// plain returns a value for programs. It returns nil if the value is unknown.
 func plain(value any) any {
 	if hours, ok := value.(Hours); ok {
 		return hours.in(time.UTC)
@@ -150,14 +150,14 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// csv writes an apostrophe before text that a spreadsheet would run as a formula.
+// csv writes an apostrophe before text that a spreadsheet would interpret as a formula.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string
 	for _, c := range a.Columns {
 		head = append(head, c.Name)
 	}
-	_ = out.Write(head) // out.Error returns the error of the write
+	_ = out.Write(head) // out.Error also returns this error
 	for _, row := range a.Rows {
 		fields := make([]string, len(row))
 		for i, value := range row {
@@ -186,7 +186,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// text omits columns without a title or values.
+// text omits columns without a title, and columns without values.
 func (a Answer) text(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var table strings.Builder
@@ -227,7 +227,8 @@ func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	return head, rows
 }
 
-// Shown returns the printable titles and texts of the columns. It omits columns without a title or values.
+// Shown returns the printable titles and texts of the columns. It omits columns without a title, and columns without
+// values.
 func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	rows = make([][]string, len(a.Rows))
 	for i, c := range a.Columns {
@@ -255,7 +256,7 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Text returns a value as text for people. It is empty if the value is unknown, and may contain unprintable characters.
+// Text returns a value as text for people. An unknown value is "". The text may contain unprintable characters.
 func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {
 	case nil:

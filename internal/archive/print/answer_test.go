@@ -69,7 +69,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Colours must be used only if they are enabled, and HTML must be escaped.
+// Colours must be used only if they are enabled. HTML must be escaped.
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out strings.Builder

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// acts contains the characters that can change a terminal or the text next to them, as defined by Unicode: controls,
-// format characters such as direction marks, and line and paragraph separators.
+// acts contains the characters that can change a terminal or neighbouring text. Unicode defines these classes:
+// controls, format characters such as direction marks, and line and paragraph separators.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
-// page writes an answer in which the label occurs in every possible place.
+// page writes an answer with the label in every possible place.
 func page(t *testing.T, format, label string) string {
 	t.Helper()
 	a := print.Answer{
@@ -37,7 +37,7 @@ func page(t *testing.T, format, label string) string {
 	return out.String()
 }
 
-// No format may write the control characters in a label, and no label may add a line.
+// The output of a format must not contain the control characters of a label. A label must not add a line.
 func TestHostile(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "json"} {
 		lines := strings.Count(page(t, format, "S1"), "\n")
@@ -78,15 +78,15 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6), or the closing sequence of
-// a heading. The inline elements are backslash escapes, entities, code spans, emphasis, links, images, autolinks and
-// raw HTML. It also matches the characters of tables, strikethrough and autolinks on GitHub.
+// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6), or that can close a
+// heading. Inline elements are backslash escapes, entities, code spans, emphasis, links, images, autolinks and raw
+// HTML. It also matches the characters of tables, strikethrough and autolinks on GitHub.
 var opens = regexp.MustCompile("[&`*_\\[\\]!<>|~#$@]|(?i:https?://|ftp://|www\\.)")
 
 // block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes and lists.
 var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 
-// Markdown must show the label unchanged.
+// The Markdown must show the label unchanged.
 func checkMarkdown(t *testing.T, text, label string) {
 	t.Helper()
 	var shown, bare strings.Builder // has a blank in place of each escaped character
@@ -108,7 +108,7 @@ func checkMarkdown(t *testing.T, text, label string) {
 	}
 }
 
-// The labels use the syntax of Markdown.
+// These labels contain the syntax of Markdown.
 var markdownLabels = []string{
 	"<script>alert(1)</script>", "![](https://example.com/x.png)", "[l](javascript:alert(1))", "# heading", "## b ##", "a|b|c", `a\|b`, `a\`, "`code`", "**b** __c__ *d* _e_",
 	"&lt;b&gt;", "<https://example.com>", "https://example.com/x", "HTTP://example.com", "WwW.example.com", "ftp://example.com", "a@example.com", "~~s~~", "> quote", "- item", "+ item",
@@ -135,7 +135,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// No label in CSV may be a spreadsheet formula, and numbers must be unchanged.
+// In CSV, a label must not be a spreadsheet formula, and numbers must not change.
 func TestFormulas(t *testing.T) {
 	for label, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/style"
 )
 
-// Section is a part of a page: an answer with its heading.
+// Section is a part of a page: a heading and an answer.
 type Section struct {
 	Title string
 	Answer
@@ -68,7 +68,7 @@ func (a Answer) html(w io.Writer, style Style) error {
 	return err
 }
 
-// The style sheet makes a page fit on paper.
+// With this style sheet, a page fits on paper.
 const pageStyle = `
 @page { size: A4 landscape; margin: 12mm }
 body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
@@ -82,7 +82,7 @@ const pageHead = `<!DOCTYPE html>
 <h1>%[1]s</h1>
 `
 
-// SecurityPolicy is the Content-Security-Policy of an HTML page. It allows only the page's own style sheet.
+// SecurityPolicy is the Content-Security-Policy of an HTML page. It allows nothing but the page's own style sheet.
 var SecurityPolicy = "default-src 'none'; style-src " + style.Source(pageStyle) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page is a page with a title.
@@ -91,7 +91,7 @@ type Page struct {
 	Sections []Section
 }
 
-// Pages writes pages as Markdown or HTML. The first title is the title of the document.
+// Pages writes pages as Markdown or HTML. The title of the first page is the title of the document.
 func Pages(w io.Writer, format string, pages []Page, style Style) error {
 	var text strings.Builder
 	for i, p := range pages {
@@ -136,14 +136,14 @@ func (s Section) section(w io.Writer, format string, style Style) error {
 }
 
 var (
-	// special matches characters that begin inline elements of Markdown, including GitHub's extensions: math, mentions
-	// and links without brackets.
+	// special matches characters that begin an inline element of Markdown. It includes GitHub's extensions: math,
+	// mentions and links without brackets.
 	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
 	// start matches text that begins a list or underlines a heading.
 	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)
 )
 
-// escape returns printable text as Markdown within a line. In CommonMark, a punctuation character after a backslash is
+// escape returns printable text as Markdown in a line. In CommonMark, a punctuation character after a backslash is
 // plain text.
 func escape(text string) string {
 	return special.ReplaceAllStringFunc(text, func(found string) string {

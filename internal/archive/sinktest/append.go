@@ -17,8 +17,8 @@ type Appender interface {
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 }
 
-// Events returns an event, a snapshot of the same version, events in other hours, days and months, and an event without
-// a time. Their strings require quotes. All events arrive at the time of the first event.
+// Events returns events whose strings require quotes. They are an event, a snapshot of the same version, events in
+// other hours, days and months, and an event without a time. All of them arrive at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{
@@ -44,7 +44,7 @@ func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 	all := Events()
 	half := all[:len(all)/2]
 	late := slices.Clone(all)
-	late[0].Node = "another" // the first of two events with the same id is kept
+	late[0].Node = "another" // of two events with the same id, the first is kept
 	for _, events := range [][]table.Event{half, append(slices.Clone(half), half...), late, all} {
 		for _, cluster := range []string{Cluster, "west"} {
 			for _, of := range table.Appended {

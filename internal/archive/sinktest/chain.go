@@ -23,14 +23,13 @@ type Chained interface {
 	SignWith(s *chain.Signer)
 }
 
-// Raw reads and changes the tables of a sink without the sink's code. The values of a row have the format
-// [table.Format].
+// Raw reads and changes the tables of a sink without the sink's code. Values have the format [table.Format].
 type Raw interface {
 	Rows(t table.Table) [][]string
 	Replace(t table.Table, rows [][]string)
 }
 
-// ChainPlace is an empty sink, with access to its raw data, and a function that opens it for reading.
+// ChainPlace is an empty sink with access to its raw data. Read opens the sink for reading.
 type ChainPlace struct {
 	Sink Chained
 	Raw  Raw
@@ -39,7 +38,7 @@ type ChainPlace struct {
 	Manipulations int
 }
 
-// KeyFiles writes a private key to a file as openssl does, and appends its public key to another file.
+// KeyFiles writes a private key to a file in openssl's format. It appends the public key to another file.
 func KeyFiles(t *testing.T, private, public string) *chain.Signer {
 	t.Helper()
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -72,8 +71,8 @@ type chainTest struct {
 
 var chainTables = append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain)
 
-// TestChain checks that verification finds no problem in an unchanged archive. Then it makes many random manipulations.
-// After each, a problem must name the manipulated hour.
+// TestChain checks that the verification finds no problem in an unchanged archive. Then it makes many random
+// manipulations. After each manipulation, a problem must name the changed hour.
 func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	place, dir := open(t), t.TempDir()
 	c := &chainTest{T: t, ChainPlace: place, random: mathrand.New(mathrand.NewPCG(5, 6))}
@@ -96,14 +95,14 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	if change != nil {
 		change(hour)
 	}
-	hour.Join() // Join sorts the rows, because the rows of every filed hour are sorted
+	hour.Join() // Join sorts the rows, as in every archived hour
 	hour.Digest = table.Digest(hour)
 	check(c.T, c.Sink.Replace(c.Context(), hour))
 	return hour
 }
 
-// file makes every kind of change to an archive, such as corrections, prunes and renames. It verifies the archive after
-// each step.
+// file makes every kind of change to an archive, such as corrections, prunes and renames. After each step, it verifies
+// the archive.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
@@ -186,7 +185,7 @@ func (c *chainTest) verifies(after string) {
 }
 
 // TestChainConcurrent checks that a chain does not fork if several programs write hours of its cluster at the same
-// time. open opens the same sink for each program.
+// time. open opens the sink for one of these programs.
 func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.Source) {
 	dir := t.TempDir()
 	public := filepath.Join(dir, "public.pem")
@@ -200,7 +199,7 @@ func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.So
 		s.SignWith(signer)
 		go func() {
 			var err error
-			for i := 0; err == nil && i < filings; i++ { // other programs file the same hours with other charges
+			for i := 0; err == nil && i < filings; i++ { // other programs write the same hours with other charges
 				h := Hour(Noon.Add(time.Duration(i%4)*25*time.Hour), int64(n*filings+i+1))
 				err = s.Replace(t.Context(), h)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry, and the hours that a problem with this entry may name: the hour of the entry, and the
-// hour of the next entry.
+// entry returns a random entry. A problem with this entry may name the hour of the entry or the hour of the next entry.
+// at contains both hours.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))
@@ -59,8 +59,7 @@ func (c *chainTest) truncate() (at []place) {
 	return at
 }
 
-// replaceSignature replaces a signature with the signature of another entry, with a signature by another key, or with
-// "".
+// replaceSignature replaces a signature by the signature of another entry, by a signature with another key, or by "".
 func (c *chainTest) replaceSignature() []place {
 	i, at := c.entry()
 	row := c.rows[table.Chain.Name][i]
@@ -83,7 +82,7 @@ func (c *chainTest) replaceSignature() []place {
 	return at
 }
 
-// rewrite changes the energy of a charge, and writes a new chain that matches this change.
+// rewrite changes the energy of a charge, and writes a new chain that matches the changed rows.
 func (c *chainTest) rewrite(by *chain.Signer) []place {
 	_, i := c.row(table.Charges)
 	row := c.rows[table.Charges.Name][i]

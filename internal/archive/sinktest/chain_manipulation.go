@@ -18,8 +18,8 @@ func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
 }
 
-// manipulation is a way to change rows. change returns the changed hours, or nil if the random row cannot be changed in
-// this way.
+// manipulation is a way to change rows. change returns the changed hours. It returns nil if the random row cannot be
+// changed in this way.
 type manipulation struct {
 	name   string
 	change func(*chainTest) []place
@@ -45,7 +45,7 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate repeats all kinds of manipulations in random order.
+// manipulate makes all kinds of manipulations repeatedly, in random order.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations

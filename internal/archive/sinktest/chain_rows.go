@@ -17,7 +17,7 @@ func (c *chainTest) changeValue() []place {
 	return []place{at, placeOf(row)}
 }
 
-// swapUnknown replaces an unknown number with 0, or 0 with an unknown number.
+// swapUnknown replaces an unknown number by 0, or 0 by an unknown number.
 func (c *chainTest) swapUnknown() []place {
 	of, i := c.row(table.Charges, table.Corrections, table.MonthlyCharges)
 	row := c.rows[of.Name][i]
@@ -40,7 +40,7 @@ func (c *chainTest) removeRow() []place {
 	return []place{at}
 }
 
-// insertRow inserts a copy of a row with another cluster, hour or key attribute.
+// insertRow inserts a copy of a row. In the copy, the cluster, the hour or another key column is different.
 func (c *chainTest) insertRow() []place {
 	of, i := c.row(coveredTables...)
 	row := slices.Clone(c.rows[of.Name][i])
@@ -68,7 +68,7 @@ func (c *chainTest) removeHour() []place {
 	return []place{at}
 }
 
-// markPruned removes the rows of an hour as if the hour had been pruned.
+// markPruned removes the rows of an hour and changes its state, as if the hour had been pruned.
 func (c *chainTest) markPruned() []place {
 	_, i := c.row(table.Hours)
 	row, state := c.rows[table.Hours.Name][i], slices.Index(table.Hours.Names(), "state")

@@ -15,7 +15,7 @@ import (
 )
 
 // TestDays makes random changes: it writes and corrects hours, prunes months, and renames clusters. After each change,
-// the daily sums must equal the sums of the hours. TestDays then calls compare unless it is nil.
+// the daily sums must equal the sums of the hours. If compare is not nil, TestDays then calls it.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -40,7 +40,7 @@ func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare fun
 	}
 }
 
-// randomDays makes changes in the last days of January and the first days of February.
+// randomDays changes hours in the last days of January and the first days of February.
 type randomDays struct {
 	random   *rand.Rand
 	clusters []string
@@ -49,7 +49,7 @@ type randomDays struct {
 
 var february = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 
-// change makes the n-th change, and returns a description of it.
+// change makes the n-th change, and describes it.
 func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	t.Helper()
 	i := r.random.IntN(len(r.clusters))
@@ -69,11 +69,11 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 		r.clusters[i] = cluster + strconv.Itoa(n)
 		_, err := s.RenameCluster(t.Context(), cluster, r.clusters[i])
 		check(t, err)
-		clear(r.filed) // the test files these hours again
+		clear(r.filed) // the test writes these hours again
 		return "rename " + cluster + " to " + r.clusters[i]
 	case kind < 7 && r.filed[key] != nil:
 		h := *r.filed[key]
-		h.Revision = int64(n) + 2 // a correction keeps its revision when its cluster is renamed
+		h.Revision = int64(n) + 2 // if a cluster is renamed, its corrections keep their revisions
 		h.State, h.Digest, h.Corrections = table.Corrected, "other", []table.Charge{r.charge("GPU-0", r.random.IntN(3))}
 		if r.random.IntN(2) == 0 {
 			h.Corrections = table.Difference(h.Charges, unprofiled(h.Charges))
@@ -105,7 +105,7 @@ func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hou
 				g.First, g.Last = start.Add(time.Duration(len(h.GPUs)+1)*time.Minute), start.Add(59*time.Minute)
 			}
 			if r.random.IntN(10) == 0 {
-				g.Serial = "" // the serial number is not known yet
+				g.Serial = "" // the serial number is not yet known
 			}
 			h.GPUs = append(h.GPUs, g)
 			for j := range 3 {
@@ -144,8 +144,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays adds up the rows of the daily sums and the rows of the hours, and compares the two results. If the last
-// hour of a day is written, the database must already have added up this day.
+// compareDays adds up the rows of the daily sums and the rows of the hours. Both sums must be equal. If the last hour
+// of a day was written, the database must already have added up this day.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -172,7 +172,7 @@ func compareDays(t *testing.T, rows Rows) {
 		join  func([]map[string]string) []map[string]string
 	}{{table.Days, charges, joinCharges}, {table.GPUDays, gpus, joinPlaces}} {
 		var filed []map[string]string
-		count := make(map[string]int) // number of rows minus number of joined rows
+		count := make(map[string]int) // rows minus joined rows
 		for _, row := range rows(tt.of) {
 			filed = append(filed, named(tt.of, row))
 			if filed[len(filed)-1]["profiled_ms"] == "0" {
@@ -221,7 +221,7 @@ func dayOf(t *testing.T, row map[string]string) map[string]string {
 	return row
 }
 
-// joinCharges adds up rows with the same account and day.
+// joinCharges adds up rows with the same account on the same day.
 func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
@@ -252,7 +252,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces combines consecutive rows of a GPU in the same place on the same day.
+// joinPlaces joins consecutive rows of a GPU in the same place on the same day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})
@@ -274,7 +274,7 @@ func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// follows reports whether the first hour of row is the next hour after the last hour of before.
+// follows reports whether row begins in the hour after the last hour of before.
 func follows(before, row map[string]string) bool {
 	last, _ := time.Parse(time.RFC3339, before["last_hour"])
 	return table.Format(last.Add(time.Hour)) == row["first_hour"]

@@ -35,8 +35,8 @@ func (r Rows) all() map[string][][]string {
 	return all
 }
 
-// statement contains energy and times by the strings of a monthly sum, such as cluster, month, model, namespace,
-// workload, team, reason, unit and queue.
+// statement contains energy and times. A key consists of the strings of a monthly sum, such as cluster, month, model,
+// namespace, workload, team, reason, unit and queue.
 type statement map[string]amounts
 
 // Sums of optional integers are strings.
@@ -45,7 +45,7 @@ type amounts struct {
 	Optional [3]string
 }
 
-// The list of columns in add is independent of package table.
+// This list of columns is independent of package table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
@@ -63,7 +63,7 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 	s[key] = sum
 }
 
-// The columns in optionalAmounts may be null.
+// These columns may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
 // plus adds two decimal strings. An empty string is an unknown integer, and adds nothing.
@@ -102,13 +102,13 @@ func sums(t *testing.T, rows [][]string) statement {
 	return found
 }
 
-// history makes random hours of two clusters, and computes the monthly sums of their charges in want.
+// history makes random hours of two clusters. want contains the monthly sums of their charges.
 type history struct {
 	random *rand.Rand
 	want   statement
 }
 
-// hour has random charges to pods, units and reasons.
+// hour returns an hour with random charges to pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
@@ -165,8 +165,8 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// late returns an hour without samples that an operator accepted, and a correction of this hour with random charges.
-// Such a correction occurs if samples arrive after the month was closed.
+// late returns an hour without samples that an operator accepted. It also returns a correction of this hour with random
+// charges. Such a correction is needed if samples arrive after the month was closed.
 func (h *history) late(cluster string, start time.Time) (accepted, corrected *table.Hour) {
 	accepted = Complete(&table.Hour{Cluster: cluster, Start: start})
 	accepted.State, accepted.Reason = table.Gaps, "outage"
@@ -175,14 +175,15 @@ func (h *history) late(cluster string, start time.Time) (accepted, corrected *ta
 	return accepted, corrected
 }
 
-// TestPrune checks that pruning an hour leaves only its exact monthly sums and its row in the manifest.
+// TestPrune checks that pruning an hour leaves only its monthly sums and its row in the manifest. The sums must be
+// exact.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
 	january, before := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	var last *table.Hour
 	for _, cluster := range []string{Cluster, "west"} {
-		for _, n := range []int{0, 1, 2, 23, 24, 30, 743, 744, 745, 1000, 1415} { // the last hour of February
+		for _, n := range []int{0, 1, 2, 23, 24, 30, 743, 744, 745, 1000, 1415} { // 1415 is the last hour of February
 			last = h.hour(cluster, january.Add(time.Duration(n)*time.Hour))
 			check(t, s.Replace(t.Context(), last))
 			if n%2 == 0 {
@@ -203,7 +204,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 		}
 	}
 	all := rows.all()
-	if found := prune(t, s, before, true); len(found) != 2*8 { // for each cluster: the manifest, and the tables that have rows
+	if found := prune(t, s, before, true); len(found) != 2*8 { // for each cluster: the manifest, and the tables with rows
 		t.Errorf("a dry run found %+v", found)
 	}
 	if diff := cmp.Diff(all, rows.all()); diff != "" {
@@ -251,7 +252,7 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that the rows of hours before a time are deleted, and that the manifest and later rows remain.
+// pruned checks that the rows of hours before a time are deleted. The manifest and later rows must remain.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {

@@ -19,8 +19,8 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename writes complete, corrected and pruned hours of two clusters, and events. It returns the rows that must
-// exist when [Cluster] has been renamed.
+// FileForRename writes complete, corrected and pruned hours of two clusters, and events. After [Cluster] is renamed,
+// the sink must contain the returned rows.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
@@ -29,7 +29,7 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	for _, cluster := range []string{Cluster, "west"} {
 		for n, start := range []time.Time{january, january.Add(50 * time.Hour), march, march.Add(time.Hour), march.Add(30 * time.Hour)} {
 			hour := h.hour(cluster, start)
-			hour.Join() // Join sorts the rows, because the rows of every filed hour are sorted
+			hour.Join() // Join sorts the rows, as in every archived hour
 			hour.Digest = table.Digest(hour)
 			check(t, s.Replace(t.Context(), hour))
 			if n == 3 {
@@ -76,7 +76,7 @@ func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	}
 }
 
-// TestRename checks that all rows of the renamed cluster have the new name, and that other rows do not change.
+// TestRename checks that all rows of the renamed cluster have the new name, and that no other row changes.
 func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)
@@ -92,7 +92,7 @@ func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 		}
 		CheckRenamed(t, rows, want)
 	}
-	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // other hours may already have the new name
+	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // some hours may already have the new name
 	if n, err := s.RenameCluster(t.Context(), Cluster, NewName); err != nil || n != 1 {
 		t.Errorf("%d hours are renamed later: %v", n, err)
 	}

@@ -1,4 +1,4 @@
-// Package sinktest contains tests that every readable sink of the archive must pass.
+// Package sinktest contains tests for every sink of the archive that can be read.
 package sinktest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// Sink is a sink from which hours can be read again.
+// Sink is a sink whose hours can be read.
 type Sink interface {
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	Replace(ctx context.Context, h *table.Hour) error
@@ -28,10 +28,10 @@ type Sink interface {
 // Noon is the usual start of [Hour].
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Cluster is the cluster of [Hour]. Its name must be escaped in paths.
+// Cluster is the cluster of [Hour]. In a path, its name must be escaped.
 const Cluster = "east/1"
 
-// Hour returns the first revision of an hour with a GPU, a pod and its workload. Some of its strings require quotes.
+// Hour returns the first revision of an hour with a GPU, a pod and its workload. Some strings require quotes.
 func Hour(start time.Time, energy int64) *table.Hour {
 	h := &table.Hour{
 		Cluster: Cluster, Start: start,
@@ -50,7 +50,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete sets the state, the revision and the digest of an hour that is stored for the first time and has no gaps.
+// Complete sets the state, the revision and the digest of a new hour without gaps.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
@@ -73,7 +73,7 @@ func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("elsewhere", func(t *testing.T) { testElsewhere(t, open(t)) })
 }
 
-// All rows of an hour must be replaced, and other hours must be kept.
+// All rows of an hour must be replaced. Other hours must be kept.
 func testReplace(t *testing.T, s Sink) {
 	next, tomorrow := Noon.Add(time.Hour), Noon.AddDate(0, 0, 1)
 	filed(t, s, Noon, table.Filed{})
@@ -101,7 +101,7 @@ func testReplace(t *testing.T, s Sink) {
 	filed(t, s, Noon, accepted.Filed)
 }
 
-// Corrections must be stored next to the charges, and the sum of both must be correct.
+// Corrections must be stored in addition to the charges. The sum of both must be correct.
 func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
@@ -116,8 +116,8 @@ func testCorrect(t *testing.T, s Sink) {
 	}
 }
 
-// A corrected hour must be replaceable, for example after its month was opened again. This must remove the corrections,
-// because the new charges already contain them.
+// It must be possible to replace a corrected hour, for example after its month was opened again. The replacement must
+// remove the corrections, because the new charges already include them.
 func testReopened(t *testing.T, s Sink) {
 	next := Noon.Add(time.Hour)
 	for _, hour := range []time.Time{Noon, next} {
@@ -142,7 +142,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct computes the difference between the charges of h and the stored charges, and stores it as corrections.
+// correct stores the difference between the charges of h and the stored charges, as corrections.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)
@@ -213,7 +213,7 @@ func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	if rest := table.Difference(got, want); len(rest) > 0 {
 		t.Errorf("charges of %s differ from the filed charges by %+v", hour.Format(time.RFC3339), rest)
 	}
-	for _, c := range got { // the interval must also be correct in corrections
+	for _, c := range got { // corrections must also have the correct interval
 		i := slices.IndexFunc(want, func(w table.Charge) bool { return w.PodUID == c.PodUID && w.Unit == c.Unit })
 		if i >= 0 && (!c.Began.Equal(want[i].Began) || !c.Ended.Equal(want[i].Ended)) {
 			t.Errorf("interval of %+v, want %s to %s", c, want[i].Began, want[i].Ended)
@@ -223,7 +223,7 @@ func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 
 var check = fatal.If
 
-// Diff compares rows as [cmp.Diff] does. It returns fast if the rows are equal, because cmp is slow.
+// Diff compares rows like [cmp.Diff]. If the rows are equal, it does not call cmp, which is slow.
 func Diff(want, got [][]string) string {
 	if slices.EqualFunc(want, got, slices.Equal) {
 		return ""

@@ -21,7 +21,7 @@ import (
 // Config contains the values of the flags.
 type Config struct {
 	Format, Table string
-	// Output is shared by all sinks, and is still needed after a sink was closed.
+	// All sinks share Output. It is still needed after a sink was closed.
 	Output *Output
 }
 
@@ -31,7 +31,7 @@ type Output struct {
 	header bool              // set if the header of the CSV was printed
 }
 
-// printing is locked while rows are printed, because several sinks can print to standard output.
+// Several sinks can print to standard output. printing is locked while one of them prints rows.
 var printing sync.Mutex
 
 // Register adds the flags.
@@ -41,9 +41,9 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
-// hourly lists the tables whose rows are printed for each hour. The manifest is last. The table of corrections is not
-// printed, because all rows of a changed hour are printed again. tables lists all tables that can be printed, including
-// the tables of events.
+// hourly lists the tables whose rows are printed for each hour. The manifest is last. Corrections are not printed,
+// because all rows of a changed hour are printed again. tables lists all tables that can be printed. It includes the
+// tables of events.
 var (
 	hourly = append(slices.Clone(table.Data), table.Hours)
 	tables = slices.Concat(hourly, table.Appended)
@@ -77,7 +77,7 @@ type Sink struct {
 	tables []string
 }
 
-// Validate checks the flags if a format is set.
+// Validate checks the flags. It accepts all values if no format is set.
 func (c *Config) Validate() error {
 	switch {
 	case c.Format == "":
@@ -116,12 +116,12 @@ func (s *Sink) begin(t table.Table) error {
 	return err
 }
 
-// Filed returns the row of an hour in the manifest, or zero if the hour was not printed.
+// Filed returns the row of an hour in the manifest. It returns zero if the hour was not printed.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.filed.Filed(cluster, hour), nil
 }
 
-// Clusters returns the first and last hour that were printed for each cluster.
+// Clusters returns the first and last printed hour of each cluster.
 func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.filed.Clusters(), nil
 }
@@ -141,7 +141,7 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	return s.filed.Add(h)
 }
 
-// Append prints rows of one of the tables in [table.Appended]. After an error, the caller must repeat all rows.
+// Append prints rows of one of the tables in [table.Appended]. After an error, the caller must pass all rows again.
 func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	printing.Lock()
 	defer printing.Unlock()

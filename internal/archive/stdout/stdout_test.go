@@ -74,7 +74,7 @@ type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// An hour does not count as archived if its rows cannot be printed.
+// If the rows of an hour cannot be printed, the hour must not count as archived.
 func TestClosed(t *testing.T) {
 	s, err := open(stdout.Config{Format: "json"}, closed{})
 	check(t, err)
@@ -109,7 +109,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Events are printed as lines of their table. A second sink for the same output must not print another header.
+// Events must be printed as lines of their table. A second sink with the same output must not print another header.
 func TestAppend(t *testing.T) {
 	tests := []struct {
 		config stdout.Config

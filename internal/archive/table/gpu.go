@@ -26,8 +26,8 @@ type GPU struct {
 	// RemappedCorrectable and RemappedUncorrectable count memory rows that were remapped because of correctable or
 	// uncorrectable errors.
 	RemappedCorrectable, RemappedUncorrectable int64
-	// Uncounted is an upper bound of the energy that Energy lacks. Estimated is the part of Energy that was divided by
-	// an estimated idle power. Both are in mJ.
+	// Uncounted is an upper bound of the energy that Energy lacks. Estimated is the part of Energy that was divided
+	// among owners with an estimate of the idle power. Both are in mJ.
 	Uncounted, Estimated int64
 	// The values below are nil if the GPU or an earlier exporter did not report them. Memory errors occur in DRAM (the
 	// memory of the GPU) or in SRAM (its caches and registers).

@@ -1,5 +1,5 @@
-// Package truth reads the true use of simulated GPUs, and computes the ranges in which the energy and times in an
-// archive must be.
+// Package truth reads the true use of simulated GPUs. It computes ranges, in which the energy and times in an archive
+// must be.
 package truth
 
 import (
@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// These are the maximum delays of an exporter by its design (see docs/energy.md). settled is the maximum age of a
-// scraped value: a scraped counter contains at least the energy that was used up to this time before the scrape.
-// noticed is the time from the start or end of a container to the first interval that is charged to the right owners: a
-// poll of the kubelet and two ticks.
+// An exporter has these maximum delays by its design (see docs/energy.md). A scraped value is at most settled old: it
+// includes all energy that was used up to this time before the scrape. After a container starts or ends, the next
+// intervals may be charged to the wrong owners for up to noticed. This is the time of a poll of the kubelet and two
+// ticks.
 const (
 	settled = 10 * time.Second
 	noticed = 12 * time.Second
 )
 
-// Period is the period of a comparison. Scrape is the scrape interval of the record.
+// Period is the period of a comparison. Scrape is the interval of the scrapes.
 type Period struct {
 	From, Until time.Time
 	Scrape      time.Duration
 }
 
-// lag returns the maximum delay with which a scrape shows energy: the last scrape before a time contains all energy
-// that was used until this delay before the time.
+// lag returns the maximum delay between the use of energy and the scrape that includes this energy.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
 // Owner is a pod or a unit. Scope is the namespace of a pod or the manager of a unit. A unit has no UID.
@@ -40,7 +39,7 @@ const (
 	Unit = "unit"
 )
 
-// Range contains a true energy or time. The value in the archive must be from Least to Most.
+// Range contains a true energy or time. The value in the archive must be between Least and Most.
 type Range struct{ True, Least, Most int64 }
 
 // Widen widens the range in both directions.
@@ -55,7 +54,7 @@ type GPU struct {
 	Owners map[Owner]Use
 }
 
-// Use is the true use of a GPU by an owner. Energy is in mJ. Held is the time for which the owner held the GPU, in ms.
+// Use is the true use of a GPU by an owner. Energy is in mJ. Held is the time in ms for which the owner held the GPU.
 type Use struct{ Energy, Held Range }
 
 type row struct {
@@ -76,7 +75,7 @@ type row struct {
 	} `json:"gpus"`
 }
 
-// account is a container or unit on a GPU. Without an owner, it is the GPU itself.
+// account is a container or unit on a GPU. An account without an owner is the GPU itself.
 type account struct {
 	uuid string
 	Owner
@@ -91,14 +90,15 @@ type amounts struct {
 
 type state map[account]amounts
 
-// moment contains the last state at or before a time, and the first state at or after it.
+// moment contains the states before and after a time. before is the last state at or before this time. after is the
+// first state at or after it.
 type moment struct {
 	time          time.Time
 	before, after state
 }
 
 type history struct {
-	last, interval time.Duration // last is the time of the last row since the epoch
+	last, interval time.Duration // last is the time of the last row, since the epoch
 	now            state
 	listed         state // values in the last row
 	peak           map[string]int64
@@ -156,17 +156,17 @@ func read(in io.Reader, p Period) (map[string]*GPU, error) {
 	return h.gpus(moments), nil
 }
 
-// These are the indexes of the times that the method moments returns.
+// These are the indexes of the times from the method moments.
 const (
-	fromEarly = iota // earliest end of the use in the opening scrape
+	fromEarly = iota // earliest end of the use that the opening scrape includes
 	from
-	fromLate   // latest end of the use in the opening scrape
-	untilEarly // earliest end of the use in the closing scrape
+	fromLate   // latest end of the use that the opening scrape includes
+	untilEarly // earliest end of the use that the closing scrape includes
 	until
 )
 
 // moments returns the times at which the state is needed for a period. first is the first row of the file. If the file
-// begins within the period, nothing was used before, and the first scrape may be late.
+// begins in the period, its first scrape may be late, and nothing may have been used earlier.
 func (p Period) moments(first row) ([]moment, error) {
 	late, begin := p.From, time.Unix(0, first.Time)
 	if begin.After(p.From.Add(-p.lag())) {
@@ -182,7 +182,7 @@ func (p Period) moments(first row) ([]moment, error) {
 	return []moment{{time: p.From.Add(-p.lag())}, {time: p.From}, {time: late}, {time: p.Until.Add(-p.lag())}, {time: p.Until}}, nil
 }
 
-// follows checks that no row is missing before the row at a time.
+// follows checks that no row is missing before the row at the given time.
 func (h *history) follows(at time.Duration) error {
 	gap := at - h.last
 	if h.interval == 0 {
@@ -194,8 +194,8 @@ func (h *history) follows(at time.Duration) error {
 	return nil
 }
 
-// pass saves the state before the next row for the moments that the row reaches or passes. It returns the indexes of
-// the moments that also need the state after the row.
+// pass saves the present state in each moment that is before the next row. It returns the indexes of the moments that
+// also need the state after this row.
 func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	for i := range moments {
 		m := &moments[i]
@@ -211,7 +211,7 @@ func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	return due
 }
 
-// If a removed container is listed again, its values start at 0.
+// If a removed container is in a row again, its values start at 0.
 func (h *history) add(r row) {
 	listed := make(state)
 	for _, g := range r.GPUs {

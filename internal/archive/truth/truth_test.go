@@ -19,8 +19,8 @@ import (
 // began is the time of the first scrape in the simulations.
 var began = time.Date(2026, 10, 1, 12, 30, 0, 0, time.UTC)
 
-// file writes a row every ten seconds. From the start, each GPU uses 100 W, and pod a holds GPU-1. Pod b uses 40 W of
-// GPU-1 from minute 40 to minute 50, and is listed until minute 51.
+// file writes a row every ten seconds. Each GPU uses 100 W. Pod a always holds GPU-1. Pod b uses 40 W of GPU-1 from
+// minute 40 to minute 50, and is listed until minute 51.
 func file(t *testing.T, minutes int, change func(second int, row string) string) string {
 	t.Helper()
 	var rows strings.Builder
@@ -49,7 +49,7 @@ func hour(n int) truth.Period {
 	return truth.Period{From: start, Until: start.Add(time.Hour), Scrape: time.Minute}
 }
 
-// The last scrape before an hour starts or ends can be up to 70 seconds old.
+// At the start or end of an hour, the last scrape may be up to 70 seconds old.
 func TestRead(t *testing.T) {
 	path := file(t, 100, nil)
 	const ml, w = "ml", int64(1000)
@@ -63,15 +63,15 @@ func TestRead(t *testing.T) {
 		period truth.Period
 		want   map[string]*truth.GPU
 	}{
-		// In the first hour, the first scrape may be late. The pods begin in this hour, so the use of each pod may
-		// differ by up to 12 seconds at the highest power.
+		// In the first hour, the first scrape may be late. The pods begin in this hour, so the use of each pod may be
+		// wrong by 12 seconds at the highest power.
 		{hour(12), map[string]*truth.GPU{
 			"GPU-1": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{a: {
 				between(60, 1800-70-70, 1800, 1800).Widen(12 * 140 * w), held(1800-70-70, 1800, 1800).Widen(12_000),
 			}}},
 			"GPU-2": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{unit: {between(100, 1800-70-70, 1800, 1800).Widen(12 * 100 * w), truth.Range{}.Widen(12_000)}}},
 		}},
-		// Pod b begins and ends in this hour, from minute 40 of the simulation to minute 50.
+		// Pod b begins and ends in this hour (minutes 40 and 50 of the simulation).
 		{hour(13), map[string]*truth.GPU{
 			"GPU-1": {between(100, 3600-70, 3600, 3600+70), map[truth.Owner]truth.Use{
 				a: {between(60, 3600-70, 3600, 3600+70), held(3600-70, 3600, 3600+70)},
@@ -119,7 +119,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestSimnode compares the true use in the file of a simulated node with the node's own history.
+// TestSimnode compares the true use in a simulated node's file with the node's own history.
 func TestSimnode(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	check(t, err)

@@ -9,18 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// KeepsEvents reports whether requests in the configured format can contain events.
+// KeepsEvents reports whether the format of the requests can contain events.
 func (c *Config) KeepsEvents() bool { return c.Format != "gpuid" }
 
-// OpenEvents returns a sink that is used only for Append. It does not open the manifest, because the sink for hours has
-// it open.
+// OpenEvents returns a sink that is used only for Append. It does not open the manifest, which the sink for hours has
+// opened.
 func OpenEvents(c Config) (*Sink, error) {
 	c.Manifest = ""
 	return Open(c)
 }
 
-// Append posts rows of one of the tables [table.Appended]. After an error, the next call sends all rows again, perhaps
-// in other batches. A receiver detects duplicates by the keys of the rows.
+// Append posts rows of one of the tables [table.Appended]. After an error, the next call sends all rows again. Their
+// batches may then be different. A receiver detects duplicates by the keys of the rows.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	lines := make([][]byte, len(rows))
 	for i, row := range rows {

@@ -21,12 +21,12 @@ import (
 
 // batch is a request with rows of one hour.
 type batch struct {
-	key    string // idempotency key, which does not change if the batch is sent again
+	key    string // idempotency key; the same if the batch is sent again
 	header http.Header
 	body   []byte
 }
 
-// The idempotency key depends on the rows, so different batches have different keys.
+// The idempotency key contains a digest of the rows, so different batches have different keys.
 func key(h *table.Hour, number int, rows []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %s %d\n", h.Cluster, h.Start.Unix(), h.Revision, h.Digest, number)
@@ -36,7 +36,7 @@ func key(h *table.Hour, number int, rows []byte) string {
 
 func userAgent() string { return "gpuledger-archive/" + cmp.Or(version.Version, "dev") }
 
-// ndjson returns the rows of all tables as JSON lines. The last line is the row of the hour in the manifest.
+// ndjson returns the rows of all tables as JSON lines. The last line is the hour's row in the manifest.
 func ndjson(h *table.Hour, size int) ([]batch, error) {
 	var rows [][]byte
 	for _, t := range append(slices.Clone(table.Data), table.Hours) {
@@ -68,8 +68,8 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns a request for each node. The body is a JSON array of serial numbers, and the headers are gpuid's
-// headers.
+// readings returns one or more requests for each node. The body is a JSON array of serial numbers. The headers are
+// gpuid's headers.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// attempts limits how often a batch is sent.
+	// attempts is the maximum number of times that a batch is sent.
 	attempts = 8
-	// maxBackoff is the longest wait between two attempts, unless the server requests another wait.
+	// maxBackoff is the longest wait between two attempts, unless the server requests a longer wait.
 	maxBackoff = time.Minute
 	// maxRetryAfter is the longest wait that a server can request.
 	maxRetryAfter = 5 * time.Minute
@@ -30,7 +30,7 @@ const (
 type temporary struct {
 	error
 	after time.Duration // wait that the server requested; 0 if it requested no wait
-	final bool          // if no attempt succeeds, the error counts as permanent
+	final bool          // after the last attempt, the error counts as permanent
 }
 
 func (t *temporary) Unwrap() error { return t.error }
@@ -93,7 +93,7 @@ func (s *Sink) post(ctx context.Context, b batch) error {
 	return check(request.URL.Host, response, text)
 }
 
-// cause removes the URL from an error. Parameters of the URL may be secret.
+// cause removes the URL from an error. The parameters of the URL may be secret.
 func cause(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		return of.Err
@@ -101,7 +101,7 @@ func cause(err error) error {
 	return err
 }
 
-// check returns an error unless the response reports success. The error quotes the beginning of the body.
+// check returns an error unless the status means success. The error quotes the beginning of the body.
 func check(host string, response *http.Response, body []byte) error {
 	status := response.StatusCode
 	if status/100 == 2 {
@@ -113,14 +113,14 @@ func check(host string, response *http.Response, body []byte) error {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to that URL", host)
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		// A conflict with an earlier request with the same key is temporary. A conflict with an existing row is
-		// permanent.
+		// The request may conflict with an earlier request with this key, or with an existing row. With an existing
+		// row, every attempt fails, so the error becomes permanent after the last attempt.
 		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: status == http.StatusConflict}
 	}
 	return permanent.If(permanent.Status(status), err)
 }
 
-// retryAfter parses the header Retry-After: seconds or a date. It returns 0 if the header is invalid.
+// retryAfter parses the header Retry-After, which contains seconds or a date. It returns 0 if the header is invalid.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second

@@ -1,6 +1,6 @@
 // Package webhook sends the archive to an HTTP server. It posts the rows of an hour in batches. Each batch has an
 // idempotency key, so that a receiver can ignore duplicates. The last batch of an hour contains the hour's row in the
-// manifest, so that a receiver can detect that the hour is complete.
+// manifest. With this row, the receiver has the complete hour.
 package webhook
 
 import (
@@ -29,7 +29,7 @@ type Config struct {
 	Timeout                                  time.Duration
 	// Transport sends the requests. If it is nil, the sink creates one.
 	Transport http.RoundTripper
-	// Memory records the sent hours if no file is set. It remains after the sink is closed.
+	// Memory records the sent hours if there is no file. It is still needed after the sink was closed.
 	Memory *manifest.Manifest
 }
 
@@ -86,7 +86,8 @@ func Open(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Validate checks the flags, if a URL is set. Errors do not contain the URL, because it may contain a password.
+// Validate checks the flags. It accepts all values if no URL is set. Errors do not contain the URL, because it may
+// contain a password.
 func (c *Config) Validate() error {
 	if c.URL == "" {
 		return nil
@@ -107,7 +108,7 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
-// pool returns the CAs that verify the server. nil means the CAs of the system.
+// pool returns the CAs that verify the server. Nil means the CAs of the system.
 func (c *Config) pool() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
@@ -143,7 +144,7 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.manifest.Filed(cluster, hour), nil
 }
 
-// Clusters returns the first and last hour that were sent for each cluster.
+// Clusters returns the first and last sent hour of each cluster.
 func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(), nil
 }

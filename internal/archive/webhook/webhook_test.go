@@ -35,7 +35,8 @@ var noon = sinktest.Noon
 
 var check = fatal.If
 
-// receiver records requests. It answers the first requests with the functions in script.
+// receiver records requests. It answers the first requests with the functions in script, and later requests with
+// success.
 type receiver struct {
 	mu       sync.Mutex
 	script   []func(w http.ResponseWriter)
@@ -129,8 +130,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers. They must satisfy the unique key of gpuid. If the second GPU of a
-// board is scraped later, the array must contain the board only once.
+// TestGpuid checks the arrays of serial numbers. They must satisfy gpuid's unique key. If the second GPU of a board is
+// scraped later than the first, the array must contain the board only once.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -160,7 +161,7 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// failing runs a test in a synctest bubble, with a receiver whose first responses are given by script.
+// failing runs a test in a synctest bubble. script contains the first responses of the receiver.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
@@ -270,8 +271,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestStop checks that cancelling the context ends a wait between attempts, and that the error then contains the reason
-// for the wait.
+// TestStop checks that a cancelled context ends a wait between attempts. The error must then contain the reason for the
+// wait.
 func TestStop(t *testing.T) {
 	failing(t, repeat(100, answer(503)), func() error { return nil }, func(t *testing.T, s *webhook.Sink, _ *receiver) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -283,7 +284,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestRedirect checks that no redirect is followed, so that the token does not reach another host.
+// TestRedirect checks that the sink follows no redirect. Otherwise the token could reach another host.
 func TestRedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		other := &receiver{}
@@ -304,7 +305,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the given CAs verify the server. If the CA of the server is unknown, the sink must not try again.
+// TestTLS checks that the given CAs verify the server. If the server's CA is unknown, the sink must not try again.
 func TestTLS(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewTLSServer(r)
@@ -322,8 +323,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManifest checks that a new sink can list the hours that were sent. With a file, it can also list them after a
-// restart.
+// TestManifest checks that a new sink can list the sent hours. With a file, it must also list them after a restart.
 func TestManifest(t *testing.T) {
 	server := httptest.NewServer(&receiver{})
 	defer server.Close()
@@ -385,8 +385,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestAppend checks the batches in which rows of events are sent. A failed batch must have the same key when it is sent
-// again.
+// TestAppend checks the batches with the rows of events. If a failed batch is sent again, it must have the same key.
 func TestAppend(t *testing.T) {
 	r := &receiver{script: []func(http.ResponseWriter){nil, answer(http.StatusBadGateway)}}
 	server := httptest.NewServer(r)
