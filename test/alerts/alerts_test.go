@@ -43,15 +43,15 @@ func read(t *testing.T) (all []alerts.Alert, recorded []string) {
 
 var named = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// TestAlerts checks that every alert has the labels and annotations for notifications, links its runbook, and queries
-// existing metrics.
+// TestAlerts checks that every alert has the labels and annotations for notifications. It must link its runbook and
+// query only existing metrics.
 func TestAlerts(t *testing.T) {
 	all, recorded := read(t)
 	exists := promql.Known(slices.Concat(foreign, recorded)...)
 	seen := make(map[string]bool)
 	for _, a := range all {
 		t.Run(a.Alert, func(t *testing.T) {
-			// A second rule with the same name and another severity may exist for cordoned nodes.
+			// A rule with the same name and another severity may exist for cordoned nodes.
 			key := a.Alert + " " + a.Labels["severity"]
 			if seen[key] || !regexp.MustCompile(`^GPULedger([A-Z]+[a-z]*)+$`).MatchString(a.Alert) {
 				t.Error("the name is not unique, or is not CamelCase after GPULedger")
@@ -96,8 +96,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content, which
-// fires as a notice on a cordoned node. GPULedgerDuplicateGPU concerns two nodes and is always critical.
+// TestCordoned checks that each critical alert about a node's hardware has a second rule. This rule has the same
+// content, but fires as a notice on a cordoned node. GPULedgerDuplicateGPU concerns two nodes and is always critical.
 func TestCordoned(t *testing.T) {
 	const cordoned = " on (cluster, node) kube_node_spec_unschedulable == 1"
 	all, _ := read(t)
@@ -115,7 +115,7 @@ func TestCordoned(t *testing.T) {
 	}
 }
 
-// TestCases checks that each alert fires in a unit test, and does not fire in another.
+// TestCases checks that each alert fires in one unit test and does not fire in another.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")
 	if err != nil || len(files) == 0 {
@@ -206,8 +206,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert with two rules is
-// listed once, with the severity of the first rule.
+// TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert with two rules
+// appears once, with the severity of the first rule.
 func TestRunbookIndex(t *testing.T) {
 	text, err := os.ReadFile(runbooks + "/README.md")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 var matched = regexp.MustCompile(`xid=~"([^"]+)"`)
 
-// TestHealthRules checks that every alert in the table of advice exists, and that GPULedgerXID fires for exactly the
-// XID errors that the table assigns to it.
+// TestHealthRules checks that every alert in the table of advice exists. GPULedgerXID must fire for exactly the XID
+// errors that the table assigns to it.
 func TestHealthRules(t *testing.T) {
 	all, _ := read(t)
 	var xids *regexp.Regexp

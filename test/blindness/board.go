@@ -21,7 +21,7 @@ func (c *checker) checkReasons(s *Shot, g int) {
 	}
 }
 
-// changes returns the times around the start and around the end of each process on a GPU.
+// changes returns the times around the start and the end of each process on a GPU.
 func (c *checker) changes(g int) spans {
 	var out []span
 	for i := range c.Owners {
@@ -81,8 +81,8 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that the exporter counted all energy that the driver reported, and that the uncounted energy is at
-// most the bound on the page.
+// checkLess checks that the exporter counted all energy that the driver reported. The uncounted energy must be at most
+// the bound on the page.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID
 	counted := s.sum(Series{Name: gpuEnergy, UUID: uuid})

@@ -8,8 +8,8 @@ import (
 
 const testGPU = "GPU-test"
 
-// testPlay contains pages without errors. Pod a holds a replica from 10 to 60 s, and pod b holds another replica from
-// 30 to 60 s without working. The exporter's first reading is at 1 s.
+// testPlay contains pages without errors. Pod a holds a replica from 10 to 60 s. Pod b holds another replica from 30 to
+// 60 s without working. The exporter's first reading is at 1 s.
 func testPlay() *Play {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &Play{Began: began, Schedule: Schedule{
@@ -70,7 +70,7 @@ func (s *Shot) unmap() {
 	s.add(unattributedEnergy, "", "unmapped", 2_000_000)
 }
 
-// TestChecks adds one error at a time to pages without errors. The corresponding rule must detect the error.
+// TestChecks adds one error at a time to pages without errors. The corresponding rule must detect it.
 func TestChecks(t *testing.T) {
 	if found := Check(testPlay()); len(found) > 0 {
 		t.Fatalf("honest pages: %v", found)
@@ -168,8 +168,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestReadAgain checks that an owner may end unnoticed in the pause before the exporter reads a lost GPU again, but not
-// later.
+// TestReadAgain checks that an owner may end unnoticed only in the pause before the exporter reads a lost GPU again.
 func TestReadAgain(t *testing.T) {
 	for until, want := range map[time.Duration]bool{53 * time.Second: true, 47 * time.Second: false} {
 		p := testPlay()

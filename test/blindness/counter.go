@@ -16,7 +16,7 @@ type counter struct {
 	late   time.Duration // delay behind the truth
 }
 
-// A reading is a true value and the time at which the counter reached this value.
+// A reading is a true value and the time at which the counter reached it.
 type reading struct {
 	at    time.Duration
 	value int64

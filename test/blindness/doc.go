@@ -1,6 +1,6 @@
-// Package blindness plays random schedules of outages: the shipped exporter cannot read the kubelet, a driver call,
-// /proc, an energy counter, a prolog's files or the state directory for a while. In some schedules, the exporter itself
-// is down. The package compares every page of the exporter with a model of the truth.
+// Package blindness plays random schedules of outages. In an outage, the shipped exporter cannot read the kubelet, a
+// driver call, /proc, an energy counter, a prolog's files or the state directory for a while. In some schedules, the
+// exporter itself is down. The package compares every page of the exporter with a model of the truth.
 //
 // [Draw] creates a [Schedule] from a seed. A schedule contains GPUs, the pods and jobs that hold and use the GPUs, and
 // the outages (type [Spell]). [Run] plays the schedule in real time on a simulated node with the fake driver library, a

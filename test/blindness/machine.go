@@ -167,7 +167,7 @@ func (m *machine) address() string {
 	return m.url
 }
 
-// kill ends the exporter as a crash does. stop ends it as an upgrade does.
+// kill ends the exporter like a crash. stop ends it like an upgrade.
 func (m *machine) kill(Spell) error { return m.end((*program.Program).Kill) }
 func (m *machine) stop(Spell) error { return m.end((*program.Program).Stop) }
 

@@ -39,8 +39,8 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkActive(s, o)
 }
 
-// checkActive checks that the held time of an owner is not shorter than its active time, if the exporter can detect
-// that the owner holds the GPU. The exporter reports held time late while the kubelet does not respond.
+// checkActive checks that an owner's held time is not shorter than its active time, if the exporter can detect that the
+// owner holds the GPU. The exporter reports held time late while the kubelet does not respond.
 func (c *checker) checkActive(s *Shot, o *Owner) {
 	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
 	if c.hidden(hidesPods, everyGPU).wider(0, poll+tick+c.slack).covers(known - settled) {
@@ -112,7 +112,7 @@ func (c *checker) unfiled(o *Owner) bool {
 }
 
 // unsampled returns the energy that may be charged as exclusive although other owners use the GPU. The exporter
-// considers a context without an allocation only if its process works, and the driver's samples in a second may miss a
+// considers a context without an allocation only if its process works. The driver's samples in a second may miss a
 // small load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {

@@ -16,7 +16,7 @@ type Play struct {
 	Began time.Time
 	Shots []Shot
 	blind []blindness
-	// unloaded contains the spans without a driver, in which no process works.
+	// unloaded contains the spans without a driver. No process works in these spans.
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration

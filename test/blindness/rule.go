@@ -31,7 +31,7 @@ const (
 	ruleRead       = "read"
 )
 
-// Check returns the violations of a play. It returns the first violation of each rule and series.
+// Check returns the violations of a play, but only the first violation for each rule and series.
 func Check(p *Play) []Violation {
 	c := &checker{truth: truth{p, p.slack()}, seen: make(map[string]bool), broken: make(map[string]int)}
 	if len(p.Shots) == 0 {
@@ -45,7 +45,6 @@ func Check(p *Play) []Violation {
 	return c.found
 }
 
-// Bounded reports whether the pages contain a bound for the uncounted energy.
 func (p *Play) Bounded() bool {
 	for k := range p.Shots[len(p.Shots)-1].Series {
 		if k.Name == uncountedBound {

@@ -23,7 +23,7 @@ type Board struct {
 	Floor int // in W
 	// Replicas is 0 if the device plugin does not share the GPU.
 	Replicas int
-	// Jobs is set if Slurm and not the kubelet allocates the GPU.
+	// Jobs is set if Slurm, and not the kubelet, allocates the GPU.
 	Jobs bool
 }
 
@@ -53,7 +53,7 @@ const step = 100 * time.Millisecond
 // so that the last page contains everything that the exporter could read.
 const calm = 25 * time.Second
 
-// Draw returns a random schedule. The same seed and length give the same schedule.
+// Draw returns a random schedule. The seed and the length determine the schedule.
 func Draw(seed uint64, length time.Duration) Schedule {
 	random := rand.New(rand.NewPCG(seed, 39))
 	s := Schedule{Seed: seed, Length: length}
@@ -111,7 +111,7 @@ func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	}
 }
 
-// addSpells adds one outage for every 25 seconds of the schedule, but at least one outage.
+// addSpells adds one outage for every 25 seconds of the schedule, but at least one.
 func (s *Schedule) addSpells(random *rand.Rand) {
 	until := s.Length - calm
 	for range 1 + int(until/(25*time.Second)) {

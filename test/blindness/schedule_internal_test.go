@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestDraw checks that the same seed gives the same schedule, that 500 schedules contain every kind of outage, that no
-// GPU is busy for more than 100 % of the time, and that no device has two holders at the same time.
+// TestDraw checks that a seed always gives the same schedule, and that 500 schedules contain every kind of outage. No
+// GPU may be busy for more than 100 % of the time, and no device may have two holders at one time.
 func TestDraw(t *testing.T) {
 	times := make([]int, len(Kinds))
 	for seed := range uint64(500) {
@@ -54,7 +54,7 @@ func (s *Schedule) checkUse(t *testing.T) {
 	}
 }
 
-// TestTruth compares the energy in the model with the energy of the simulated boards, which use another model.
+// TestTruth compares the energy in the model with the energy of the simulated boards. The boards use another model.
 func TestTruth(t *testing.T) {
 	for seed := range uint64(8) {
 		s := Draw(seed, 2*time.Minute)

@@ -75,7 +75,7 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
-// after returns the first time, at t or later, that is not in any span.
+// after returns the first time at or after t that is not in any span.
 func (a spans) after(t time.Duration) time.Duration {
 	for _, s := range a {
 		if s.covers(t) {

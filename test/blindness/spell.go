@@ -9,7 +9,7 @@ import (
 // A Spell is a period in which the exporter cannot read a source, or reads wrong data from it.
 type Spell struct {
 	Kind        int // position in Kinds
-	GPU         int // the affected GPU, if the kind of spell affects only one
+	GPU         int // the affected GPU, if the kind of spell affects only one GPU
 	From, Until time.Duration
 }
 
@@ -42,16 +42,15 @@ const (
 	hidesContexts
 	// hidesOwners hides the owner of a process and the state of a pod's processes.
 	hidesOwners
-	// hidesBoot hides the boot id. An exporter that starts cannot continue its counters before it has read the boot id.
+	// hidesBoot hides the boot id. An exporter that starts must read the boot id before it can continue its counters.
 	hidesBoot
-	// hidesEnergy hides the energy counter. The next change of the counter contains the energy of the whole time since
-	// the last change.
+	// hidesEnergy hides the energy counter. The next change of the counter contains all energy since the last change.
 	hidesEnergy
 	// dropsEnergy means that the energy around a change of the counter cannot be determined.
 	dropsEnergy
 	// hidesActivity hides the samples of activity.
 	hidesActivity
-	// hidesBooks means that the exporter's pages keep showing old counters.
+	// hidesBooks means that the exporter's pages keep old counters.
 	hidesBooks
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
@@ -66,7 +65,7 @@ type Kind struct {
 	perGPU bool
 	// faults contains the driver's faults during the spell. If perGPU is set, each spell sets the GPU of its faults.
 	faults []simnode.Fault
-	// begin and end make other changes at the start and the end of the spell. They are nil if there are none.
+	// begin and end make other changes at the start and the end of the spell. They may be nil.
 	begin, end func(*machine, Spell) error
 }
 

@@ -15,7 +15,7 @@ func (m *machine) stateDir() string { return m.group.Path("state") }
 
 func (m *machine) filler() string { return m.group.Path("state", "filler") }
 
-// If the test may not mount file systems, the state directory is a plain directory, and outages of it have no effect.
+// If the test may not mount file systems, the state directory is a plain directory, and its outages have no effect.
 func (m *machine) openState() error {
 	if err := os.Mkdir(m.stateDir(), 0o755); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (m *machine) emptyState(Spell) error {
 	return os.Remove(m.filler())
 }
 
-// A file system on which a file is open for writing cannot become read-only, so protectState stops the exporter for the
-// change.
+// A file system with a file that is open for writing cannot become read-only. Therefore protectState stops the exporter
+// for the change.
 func (m *machine) protectState(s Spell) error {
 	if !m.mounted {
 		return nil

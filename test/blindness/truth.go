@@ -11,8 +11,8 @@ type truth struct {
 	slack time.Duration
 }
 
-// energy returns the energy that a GPU used in the given spans, in millijoules. The GPU draws its constant power, and
-// each process draws its own power while it works.
+// energy returns the energy that a GPU used in the given spans, in millijoules. The GPU draws its constant power. Each
+// process draws its own power while it works.
 func (t *truth) energy(g int, in spans) int64 {
 	watts := float64(t.GPUs[g].Floor) * in.length().Seconds()
 	for i := range t.Owners {
@@ -49,9 +49,9 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns the spans without a complete reading of a GPU, because either its processes or its energy were
-// unknown. The exporter reads a lost GPU again only after a pause. After a restart, the exporter continues from the
-// last interval in the saved state, as soon as it can read the boot id.
+// unread returns the spans without a complete reading of a GPU, because its processes or its energy were unknown. The
+// exporter reads a lost GPU again only after a pause. After a restart, the exporter continues from the last interval in
+// the saved state, as soon as it can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -82,7 +82,7 @@ func (t *truth) unread(g int) spans {
 }
 
 // smeared returns the spans in which the counter was not read or did not change. The ledger may count the energy of
-// such a span as one amount, and then cannot divide it at a change of owners within the span.
+// such a span as one amount. Then it cannot divide the energy at a change of owners within the span.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
@@ -91,8 +91,8 @@ func (t *truth) smeared(g int) spans {
 // latest is the maximum delay of an energy counter in a schedule.
 const latest = 6 * time.Second
 
-// smear adds the smeared spans that overlap a set, because the ledger may charge the whole energy of such a span to a
-// moment of the set.
+// smear adds the smeared spans that overlap a set. The ledger may charge the whole energy of such a span to a moment of
+// the set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
@@ -135,8 +135,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns the time from which the exporter could detect an owner. This is the start of the owner's work or
-// allocation. If an outage hides this start, it is the end of the outage.
+// learnt returns the time from which the exporter could detect an owner: the start of the owner's work or allocation.
+// If an outage hides this start, learnt returns the end of the outage.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -159,8 +159,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns the time from which the exporter must consider that a pod may hold the GPU undetected, because the
-// kubelet did not respond and the allocations have expired.
+// suspected returns the time from which the exporter must consider that a pod may hold the GPU undetected. This is the
+// case if the kubelet does not respond and the allocations have expired.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
@@ -170,7 +170,7 @@ func (t *truth) suspected(o *Owner) time.Duration {
 	return always.to
 }
 
-// others returns the spans in which the exporter could detect another owner that held or used the same GPU.
+// others returns the spans in which the exporter could detect another owner that held or used the GPU.
 func (t *truth) others(o *Owner) spans {
 	var all []span
 	for i := range t.Owners {

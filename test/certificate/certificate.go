@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Write makes a self-signed certificate for host names or IP addresses, which is valid for a day. It writes the files
-// cert.pem and key.pem into a folder.
+// Write makes a self-signed certificate for host names or IP addresses. It is valid for a day. Write stores it in the
+// files cert.pem and key.pem in a folder.
 func Write(t testing.TB, folder string, hosts ...string) {
 	t.Helper()
 	template := &x509.Certificate{

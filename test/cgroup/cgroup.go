@@ -18,8 +18,8 @@ import (
 // hangTimeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
-// Hierarchies returns the directories of writable cgroup hierarchies. The key is the version, v1 or v2. Without a
-// writable hierarchy, Hierarchies skips the test.
+// Hierarchies returns the directories of writable cgroup hierarchies by version, v1 or v2. Without a writable
+// hierarchy, it skips the test.
 func Hierarchies(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -83,7 +83,7 @@ func remove(t *testing.T, dir string) {
 	}
 }
 
-// Start starts an idle process in a cgroup. The process ends at the end of the test, unless the test ends it before.
+// Start starts an idle process in a cgroup. The process ends with the test, unless the test ends it earlier.
 func Start(t *testing.T, cgroup string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("sleep")

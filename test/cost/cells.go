@@ -29,7 +29,6 @@ func yes(b bool) string {
 	return "no"
 }
 
-// thousands formats a number with commas, such as 12,345.
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

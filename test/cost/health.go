@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// quiet is a time without scrapes, in which the exporter reads health several times, because it reads health every
-	// ten seconds.
+	// quiet is a time without scrapes. It includes several health reads, because the exporter reads health every ten
+	// seconds.
 	quiet = time.Minute
 	// scrapes is the number of scrapes of the C program.
 	scrapes = 200
 )
 
 // health compares three programs on quiet nodes with 8 GPUs: the exporter with health and profiling, the exporter
-// without health and profiling, and a minimal C program with the same driver calls and series. All programs run at the
-// same time, so other work on the machine affects them equally. The fake driver only reads a file, so its calls are
-// faster than the calls of a real driver.
+// without them, and a minimal C program with the same driver calls and series. All programs run at the same time, so
+// other work on the machine affects them equally. The fake driver only reads a file, so its calls are faster than the
+// calls of a real driver.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -209,7 +209,7 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	// Like the exporter in its sandbox, the C program cannot write the fake driver's log.
+	// The C program cannot write the fake driver's log, like the exporter in its sandbox.
 	p, err := g.Start("minimal", "/usr/bin/env", environment[i], "GPULEDGER_FAKE_NVML_LOG="+g.Path("missing", "log"),
 		path, library, program.Port(address), copied)
 	if err != nil {
@@ -223,8 +223,8 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	return n, err
 }
 
-// driverTime returns the processor time per second that the C program uses for ticks, and the part of this time for
-// reads of health and profiles.
+// driverTime returns the processor time per second that the C program uses for ticks. It also returns the part of this
+// time for reads of health and profiles.
 func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
 	body, err := n.get(ctx, "/usage")
 	if err != nil {
@@ -235,7 +235,7 @@ func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err 
 	return time.Duration(float64(ticks) / seconds), time.Duration(float64(reads) / seconds), err
 }
 
-// scrape returns the mean processor time for a scrape of the C program, which hardly varies between scrapes.
+// scrape returns the mean processor time for a scrape of the C program. This time hardly varies between scrapes.
 func (n *node) scrape(ctx context.Context) (time.Duration, error) {
 	used, err := usedDuring([]*node{n}, func() (err error) {
 		for range scrapes {

@@ -16,9 +16,9 @@ import (
 const (
 	// nodesEach is the number of nodes of each kind. All nodes run at the same time.
 	nodesEach = 16
-	// Before the first round, a node needs the time settling to request all values once.
+	// settling is the time before the first round, in which a node requests all values once.
 	settling = 25 * time.Second
-	// A round contains ten ticks, and one health read of each GPU.
+	// A round contains ten ticks and one health read of each GPU.
 	round      = 10 * time.Second
 	tickRounds = 20
 	// tickTarget is the processor time that health and profiles may add to a tick.

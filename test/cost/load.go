@@ -105,7 +105,7 @@ const (
 	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine can only
 	// increase the cost.
 	rounds = 3
-	// A round has enough scrapes for seriesAtOnce series, but at least scrapesAtOnce, which is enough for a 99th
+	// A round has enough scrapes for seriesAtOnce series, but at least scrapesAtOnce. This is enough for a 99th
 	// percentile.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112

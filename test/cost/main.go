@@ -1,6 +1,6 @@
-// Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of the same
-// content, and with a plain registry that contains the same series. It prints Markdown tables, or writes them between
-// two markers of a file. The argument only=SECTION selects a section.
+// Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of equal content,
+// and with a plain registry that contains the same series. It prints Markdown tables, or writes them between two
+// markers of a file. The argument only=SECTION selects a section.
 package main
 
 import (
@@ -79,8 +79,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// static and plain are the costs of the same scrapes of a static page and of a plain registry. They are zero if there
-// is no comparison.
+// static and plain are the costs of the same scrapes of a static page and of a plain registry. They are zero without a
+// comparison.
 type row struct {
 	result
 	static, plain time.Duration

@@ -16,7 +16,7 @@ func (s size) String() string {
 
 var boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 
-// snapshot returns the snapshot at the n-th tick. Labels have realistic lengths, and GPUs report everything except MIG
+// snapshot returns the snapshot at the n-th tick. Labels have realistic lengths. GPUs report everything except MIG
 // devices and an NVLink domain.
 func (s size) snapshot(n int) *gpu.Snapshot {
 	at := boot.Add(90*time.Minute + time.Duration(n)*time.Second)

@@ -61,9 +61,9 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until the process is killed. The function start makes its arguments. Each page has
-// a separate process, so the cost of the page does not include the cost of the scrapers, and the heap of the process
-// does not contain other pages.
+// serveOne serves one page of a node until the process is killed. start creates its arguments. Each page has a separate
+// process. Thus the cost of the page does not include the cost of the scrapers, and the heap does not contain other
+// pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {
@@ -118,8 +118,8 @@ func newHandler(as renderer, s size) http.Handler {
 	return metrics.Main(c)
 }
 
-// constantMetrics creates the metrics at every scrape, but their descriptors and label values only once. Responses are
-// shared as in gpuledger.
+// constantMetrics creates the metrics at every scrape, but their descriptors and label values only once. It shares
+// responses as gpuledger does.
 type constantMetrics []constant
 
 type constant struct {

@@ -10,7 +10,8 @@ import (
 )
 
 // Mount mounts a FUSE file system over a directory. No program responds to its requests, so every call on it waits
-// until it is unmounted, either by revive or at the end of the test. Mount skips the test if mounting is not permitted.
+// until the file system is unmounted. revive unmounts it, and so does the end of the test. Mount skips the test if
+// mounting is not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDemo starts the demo. Once Prometheus has scraped all nodes twice, every question in docs/ask.md must have an
-// answer. Once the third node has lost its last GPU, every panel of every dashboard must have data.
+// TestDemo starts the demo. When Prometheus has scraped all nodes twice, every question in docs/ask.md must have an
+// answer. When the third node has lost its last GPU, every panel of every dashboard must have data.
 func TestDemo(t *testing.T) {
 	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
 	if err != nil {
@@ -87,11 +87,11 @@ var (
 	// span matches a command between backticks on the page. example matches a command in an example, and the next line.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
-	// settling matches notices that are correct in the first minutes of an hour, when the samples, the archive or the
-	// rules do not contain the previous hour yet. On the first day of a month, this hour may be the last hour in the
-	// archive.
+	// settling matches notices that are correct in the first minutes of an hour. In these minutes, the samples, the
+	// archive or the rules do not contain the previous hour yet. On the first day of a month, this hour may be the last
+	// hour in the archive.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
-	// option matches an option of the command statement; the page lists these options without the command.
+	// option matches an option of the command statement. The page lists these options without the command.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 
@@ -131,8 +131,9 @@ func (d *demo) used(t *testing.T) (processor time.Duration, samples float64) {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second)), page.Sum("prometheus_engine_query_samples_total", nil)
 }
 
-// questions runs all commands on the page, with names and times from the demo. It limits the number of samples that the
-// server reads for each day of history, because the processor time depends on the machine and on the day of the month.
+// questions runs all commands on the page, with names and times from the demo. It limits the samples that the server
+// reads for each day of history. It does not limit the processor time, because this time depends on the machine and on
+// the day of the month.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -219,7 +220,7 @@ func (d *demo) readPages(t *testing.T) {
 }
 
 // seam checks the transition from the simulated past to the running nodes. In the minutes around the transition, no
-// board may move, arrive or be lost, each board must be in one slot, and no series may be missing. The GPU that is lost
+// board may move, arrive or be lost. Each board must be in one slot, and no series may be missing. The GPU that is lost
 // in its scenario may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
@@ -266,8 +267,8 @@ var silent = map[string]string{
 	"gpu-life/Spare rows and recovery":          "no board has memory errors",
 }
 
-// chance contains the panels that may be empty at the end of the time range, but must have a result at some time in the
-// range.
+// chance contains the panels that may be empty at the end of the time range. They must have a result at some time in
+// the range.
 var chance = map[string]bool{
 	"energy/Pods that hold idle GPUs":  true,
 	"energy/Units that hold idle GPUs": true,

@@ -9,7 +9,7 @@ func (d *demo) greet(w io.Writer) {
 	fmt.Fprint(w, "\ngpuledger on simulated nodes\n\n")
 	serial := ""
 	for _, n := range d.nodes {
-		sc, _ := n.Simulated() // there is no error, because the node already runs this scenario
+		sc, _ := n.Simulated() // no error, because the node already runs this scenario
 		serial = sc.GPUs[2].Serial
 		fmt.Fprintf(w, "  cluster %s  %-8s %s\n", n.Cluster, sc.Node, n.URL())
 	}

@@ -1,6 +1,6 @@
-// Demo runs a simulated fleet for demonstrations. The fleet consists of four nodes in two clusters, a Prometheus and
-// the archive. The Prometheus has the rules in dashboards/rules, and a history of up to two months. While the demo
-// runs, it moves a board.
+// Demo runs a simulated fleet for demonstrations: four nodes in two clusters, a Prometheus and the archive. The
+// Prometheus has the rules in dashboards/rules, and a history of up to two months. While the demo runs, it moves a
+// board.
 package main
 
 import (
@@ -74,8 +74,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.watch(ctx)
 }
 
-// free checks that no server listens on an address, because such a server would respond in place of the demo's
-// Prometheus.
+// free checks that no server listens on an address. Such a server would respond in place of the demo's Prometheus.
 func free(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -140,7 +139,7 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	return d.servePages(ctx)
 }
 
-// servePages starts the web pages about the data in Prometheus, which begin with the previous month.
+// servePages starts the web pages about the data in Prometheus. The pages begin with the previous month.
 func (d *demo) servePages(ctx context.Context) (err error) {
 	if d.pages, err = program.FreeAddress(); err != nil {
 		return err

@@ -110,11 +110,11 @@ func (d *demo) owners() (string, error) {
 	return file, errors.Join(err, os.WriteFile(file, rules, 0o600))
 }
 
-// settings returns the path of the configuration of gpuledger-archive, and writes files with prices and RMAs.
+// settings returns the path of the configuration of gpuledger-archive. It also writes files with prices and RMAs.
 func (d *demo) settings(store string) (string, error) {
 	board := func(position, machine int) string {
-		sc, _ := simnode.Lookup("jobs")                           // there is no error, because the node already runs this scenario
-		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // there is no error, because the node already booted on a machine
+		sc, _ := simnode.Lookup("jobs")                           // no error, because the node already runs this scenario
+		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // no error, because the node already booted on a machine
 		return at.GPUs[position].Serial
 	}
 	file := d.fleet.Path("config.yaml")

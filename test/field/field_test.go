@@ -44,7 +44,7 @@ var source = regexp.MustCompile(`^# Source: https://\S+$`)
 
 // TestCases runs every case. A file contains its source, comments, and blocks that are separated by empty lines. The
 // first line of a block is a kind. Each other line contains an input and the expected result: input => result. If the
-// first line also contains a result, all other lines are a single input.
+// first line also contains a result, all other lines are one input.
 func TestCases(t *testing.T) {
 	for _, file := range glob(t, "cases/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -101,7 +101,6 @@ func play(t *testing.T, block string) bool {
 	return true
 }
 
-// cutResult splits a line at its last arrow.
 func cutResult(line string) (input, result string, found bool) {
 	i := strings.LastIndex(line, "=>")
 	if i < 0 {

@@ -52,7 +52,7 @@ func (e expression) matches(labels map[string]string) bool {
 	return false
 }
 
-// terms returns the node selector terms of the DaemonSets in a folder of manifests. A node must match one of the terms.
+// terms returns the node selector terms of the DaemonSets in a folder of manifests. A node must match any one of them.
 func terms(t *testing.T, folder string) (all [][]expression) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../manifests", folder, "kustomization.yaml"))

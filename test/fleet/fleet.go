@@ -16,7 +16,7 @@ import (
 type Programs struct {
 	Bin        string // contains gpuledger, simnode and lib/libnvidia-ml.so.1, as written by make build
 	Prometheus prometheus.Programs
-	Thanos     string // contains thanos; needed by fleets that start components of it
+	Thanos     string // contains thanos; needed by fleets that start components of Thanos
 	History    string // contains backfill; needed by fleets with a past
 }
 
@@ -42,8 +42,8 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find checks that the files that every fleet needs exist. Because find reads these files, go test runs a test again if
-// one of the files changed.
+// find checks that the files that every fleet needs exist. It reads these files, so that go test runs a test again if
+// one of them changed.
 func (p Programs) find() error {
 	for _, path := range []string{
 		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(p.Bin, "lib", "libnvidia-ml.so.1"),

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These environment variables contain folders of programs for tests: Thanos, and the programs in tools/history. The
-// variables prometheus.Env and program.BinEnv contain the folders of other programs.
+// These environment variables contain folders of programs for tests: Thanos, and the programs in tools/history.
+// prometheus.Env and program.BinEnv contain the folders of other programs.
 const (
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
 
-// OpenFor opens a fleet with the programs in the environment variables. The fleet ends with the test. If the test
-// failed, the fleet prints its logs.
+// OpenFor opens a fleet with the programs in the environment variables. The fleet ends with the test, and prints its
+// logs if the test failed.
 func OpenFor(t testing.TB) *Fleet {
 	t.Helper()
 	programs, err := fromEnv()

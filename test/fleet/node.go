@@ -31,8 +31,8 @@ func (n Node) Simulated() (simnode.Scenario, error) {
 // URL returns the address of the exporter's metrics.
 func (n Node) URL() string { return "http://" + n.Address + "/metrics" }
 
-// Boot starts a node and waits until its exporter serves pages. On the returned program, Stop shuts the node down and
-// Kill cuts its power.
+// Boot starts a node and waits until its exporter serves pages. Stop on the returned program shuts the node down. Kill
+// cuts its power.
 func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	sc, err := n.Simulated()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 // Prometheus describes the Prometheus of one cluster or of all clusters.
 type Prometheus struct {
 	Name    string
-	Cluster string // the external label; if it is empty, each series has the cluster of its node
+	Cluster string // external label; if it is empty, each series has the cluster of its node
 	Address string
 	Nodes   []Node // nodes that Prometheus scrapes
 	Scrape  time.Duration
 	Rules   []string // patterns of rule files
-	Archive string   // address of the archive that Prometheus scrapes, if any
-	// RemoteWrite is the URL to which Prometheus sends all samples, if any.
+	Archive string   // address of the archive that Prometheus scrapes, or empty
+	// RemoteWrite is the URL to which Prometheus sends all samples, or empty.
 	RemoteWrite string
 	Flags       []string
 }
@@ -67,7 +67,7 @@ func (p Prometheus) config() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// StartPrometheus starts a server and waits until it is ready. A server that is started again under the same name keeps
+// StartPrometheus starts a server and waits until it is ready. A server that is started again under its old name keeps
 // its data.
 func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Program, error) {
 	config, err := p.config()
@@ -79,7 +79,7 @@ func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Pro
 	return s.Start(ctx)
 }
 
-// Server returns a Prometheus that scrapes nothing, into which a history can be loaded.
+// Server returns a Prometheus that scrapes nothing. A history can be loaded into it.
 func (f *Fleet) Server(name, address string) prometheus.Server {
 	return prometheus.Server{Programs: f.programs.Prometheus, Group: f.Group, Name: name, Address: address}
 }

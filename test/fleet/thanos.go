@@ -40,7 +40,8 @@ func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, 
 	return p, p.Ready(ctx, "http://"+r.HTTP+"/-/ready")
 }
 
-// StartQuery starts a Thanos Query for components at the given gRPC addresses, and returns its URL when it is ready.
+// StartQuery starts a Thanos Query for components at the given gRPC addresses. It returns the URL when the Query is
+// ready.
 func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url string, err error) {
 	http, err := program.FreeAddress()
 	if err != nil {
@@ -61,8 +62,8 @@ func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url strin
 	return "http://" + http, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
-// StartStore uploads the blocks in each folder to a bucket, with the cluster as a label, and starts a Thanos Store that
-// serves them. It returns the gRPC address.
+// StartStore uploads the blocks in each folder to a bucket, with the cluster as a label. Then it starts a Thanos Store
+// that serves them, and returns its gRPC address.
 func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc string, err error) {
 	bucket, err := json.Marshal(object{"type": "FILESYSTEM", "config": object{"directory": f.Path("bucket")}})
 	if err != nil {

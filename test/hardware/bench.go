@@ -14,7 +14,7 @@ import (
 )
 
 // bench contains the GPU, the running exporter, and the observations so far. The first comparison that needs an
-// observation makes it, and later comparisons reuse it.
+// observation makes it. Later comparisons reuse it.
 type bench struct {
 	options
 	gpu   *driver.Device
@@ -124,7 +124,7 @@ type once[T any] struct {
 func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, error)) (T, error) {
 	if !o.made {
 		o.made = true
-		o.err = errors.New("interrupted") // this error remains if the driver hangs, because observe does not return then
+		o.err = errors.New("interrupted") // this error remains if the driver hangs, because observe then does not return
 		o.value, o.err = observe(ctx)
 	}
 	return o.value, o.err

@@ -13,8 +13,8 @@ import (
 // A comparison compares an assumption of the exporter with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file that contains the assumption, constant is its name in this file, and code is its value in Go.
-	// code is empty if the assumption is not a constant.
+	// place is the file with the assumption. constant is the name of the assumption in this file, and code is its value
+	// in Go. code is empty if the assumption is not a constant.
 	place, constant, code string
 	// A measured value between low and high agrees with the assumption.
 	low, high float64
@@ -154,7 +154,7 @@ var comparisons = []comparison{
 	},
 	{
 		"Equal work smooth and in bursts: charge of the smooth one", "its work ± 8 points", "docs/energy.md", "How accurate", "",
-		// This range is three standard errors of the samples in a minute.
+		// three standard errors of the samples in a minute
 		-0.08, 0.08, ofPair((*bench).smoothAndBursts, charge),
 	},
 	{
@@ -206,7 +206,7 @@ func ofStep(measure func(*step) (measured, error)) func(context.Context, *bench)
 	}
 }
 
-// ofPower returns a function that measures a time, in seconds, from the power samples and their delays. The n-th delay
+// ofPower returns a function that measures a time in seconds from the power samples and their delays. The n-th delay
 // belongs to the n-th sample.
 func ofPower(measure func(s *step, samples, delays series) float64) func(context.Context, *bench) (measured, error) {
 	return ofStep(func(s *step) (measured, error) {
@@ -253,7 +253,7 @@ func (s *step) scope() (measured, error) {
 		}
 	}
 	if len(s.energyGPU) == 0 && len(s.energyModule) > 0 {
-		rate = power // in this case, the exporter divides the module's energy
+		rate = power // here the exporter divides the module's energy
 	}
 	return measured{rate / power, text}, nil
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestPlaces checks the file of each assumption: the file must exist and contain the name of the assumption, and a
-// constant must have the value on the page.
+// TestPlaces checks that the file of each assumption exists and contains the name of the assumption. A constant must
+// have the value on the page.
 func TestPlaces(t *testing.T) {
 	for _, c := range comparisons {
 		path := filepath.Join("../..", c.place)

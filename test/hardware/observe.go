@@ -81,7 +81,7 @@ func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) 
 	return mean(times.changes().gaps()), err
 }
 
-// step contains the readings of a GPU at the change from full load to no load. The GPU also has another context, which
+// step contains the readings of a GPU at the change from full load to no load. The GPU also has another context that
 // never works.
 type step struct {
 	work          work
@@ -165,8 +165,8 @@ func (s *step) full(of series) series {
 
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing measures the time for which the driver keeps the samples of a process. The process has stopped working,
-// and another process works. A row contains only the time of a process's newest sample.
+// observeRing measures the time for which the driver keeps the samples of a process that has stopped working, while
+// another process works. A row contains only the time of a process's newest sample.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {
@@ -260,8 +260,8 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 	return sums, median(whole), nil
 }
 
-// charged returns the energies that the exporter has charged to two loads. It ends the loads first, and then waits,
-// because the exporter can charge an interval ten seconds late.
+// charged ends two loads and returns the energies that the exporter has charged to them. It waits first, because the
+// exporter can charge an interval ten seconds late.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
 		l.Stop()

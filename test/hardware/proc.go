@@ -8,7 +8,7 @@ import (
 )
 
 // procTree is a directory that replaces /proc for the exporter. It contains copies of the loads' files, with a separate
-// cgroup for each load. Each load is therefore a separate owner, without root rights or a container engine.
+// cgroup for each load. Therefore each load is a separate owner, without root rights or a container engine.
 type procTree struct{ dir string }
 
 const cgroups = "/gpuledger-hardware"

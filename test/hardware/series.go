@@ -52,8 +52,8 @@ func (s series) gaps() []float64 {
 	return out
 }
 
-// slope returns the increase per second between the first and the last change. Between two changes, the step size of a
-// counter has no effect.
+// slope returns the increase per second between the first and the last change. It ignores other readings, so the step
+// size of a counter has no effect.
 func (s series) slope() float64 {
 	c := s.changes()
 	if len(c) < 2 {
@@ -84,8 +84,8 @@ func (s series) levels(moment time.Time) (before, after float64) {
 	return median(s.between(moment.Add(-time.Second), moment).values()), median(s.between(end.Add(-2*time.Second), end).values())
 }
 
-// lag returns by how many seconds a counter is late when the work ends: the energy that the counter adds after the end
-// of the work, divided by the power of the work.
+// lag returns by how many seconds a counter is late when the work ends: the energy that the counter adds after the
+// work, divided by the power of the work.
 func (s series) lag(moment time.Time) float64 {
 	c := s.changes()
 	end := c.between(moment, moment.Add(time.Hour))

@@ -8,8 +8,8 @@ import (
 
 var epoch = time.Unix(1_800_000_000, 0)
 
-// boxcar returns readings, every 10 ms, of a power that is 500 W for five seconds and then 100 W. Each reading is the
-// mean over the given time, computed with a formula.
+// boxcar returns readings every 10 ms. The power is 500 W for five seconds and then 100 W. Each reading is the mean
+// over the given time, computed with a formula.
 func boxcar(average time.Duration) (s series) {
 	for ms := range 15_000 {
 		if ms%10 != 0 {
@@ -30,8 +30,8 @@ func TestFall(t *testing.T) {
 	}
 }
 
-// counter returns readings, every 7 ms, of an energy counter that is updated once per step and with the given delay.
-// The power is 500 W for five seconds and then 100 W.
+// counter returns readings of an energy counter every 7 ms. The counter is updated once per step and with the given
+// delay. The power is 500 W for five seconds and then 100 W.
 func counter(step, delay time.Duration) (s series) {
 	for ms := 0; ms < 15_000; ms += 7 {
 		counted := (time.Duration(ms)*time.Millisecond - delay).Truncate(step).Seconds()

@@ -34,7 +34,7 @@ var faults = []string{
 }
 
 // TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI. Every comparison
-// must agree for the first GPU and disagree for the second GPU, because a comparison that cannot fail proves nothing.
+// must agree for the first GPU and disagree for the second GPU. A comparison that cannot fail proves nothing.
 func TestWorlds(t *testing.T) {
 	programs := build(t)
 	for _, tt := range []struct {

@@ -1,2 +1,3 @@
-// Package imports checks the imports of all packages of this module, and that docs/design.md lists all packages.
+// Package imports checks the imports of all packages of this module. It also checks that docs/design.md lists all
+// packages.
 package imports

@@ -74,7 +74,7 @@ func below(pkg string, of []string) bool {
 }
 
 // importers maps each restricted external package to the package of this module that may import it. The packages below
-// that package may import it too.
+// that package may also import it.
 var importers = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
@@ -93,8 +93,8 @@ var importers = map[string]string{
 // pure lists the packages that import only the standard library and packages of this module.
 var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/doctor/advice", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
 
-// goList lists all folders of the checkout, so that go test runs the test again when a file changes. Go test does not see
-// the files that a started "go list" reads.
+// goList lists all folders of the checkout, because go test does not see the files that a started "go list" reads. Thus
+// go test runs the test again when a file changes.
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(_ string, entry fs.DirEntry, err error) error {
@@ -166,8 +166,8 @@ func TestNothingSimulated(t *testing.T) {
 	}
 }
 
-// TestPureGo checks that the programs with network access link no package that uses cgo or accesses GPUs, and that the
-// archive links no API server client.
+// TestPureGo checks that the programs with network access link no package that uses cgo or accesses GPUs. The archive
+// must link no API server client.
 func TestPureGo(t *testing.T) {
 	banned := map[string][]string{
 		"gpuledger-reconciler": {module + "internal/source", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Commands returns the commands in the console blocks of a text, without their output. A command consists of one line
-// and of its here-document, if it has one.
+// Commands returns the commands in the console blocks of a text, without their output. A command consists of one line,
+// and of its here-document if it has one.
 func Commands(text string) []string {
 	var found []string
 	for _, block := range strings.Split(text, "```console\n")[1:] {

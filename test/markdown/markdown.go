@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a Markdown table that is easy to read in the source. Its first column contains text, and the others contain
-// numbers.
+// Table is a Markdown table that is easy to read in the source. Its first column contains text. The other columns
+// contain numbers.
 type Table struct {
 	rows   [][]string
 	widths []int // widths of the columns, in characters
@@ -22,7 +22,7 @@ func NewTable(head ...string) *Table {
 	return t
 }
 
-// Add adds a row; missing cells are empty.
+// Add adds a row. Missing cells are empty.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(t.widths))
 	copy(row, cells)

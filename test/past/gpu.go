@@ -110,8 +110,7 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	return energy, idle
 }
 
-// accounts collects the series of one owner of a GPU. All owners of a GPU share it equally, so their series are the
-// same.
+// accounts collects the series of one owner of a GPU. All owners share the GPU equally, so their series are equal.
 type accounts struct {
 	owners                        int64
 	energy, idle, active          int64

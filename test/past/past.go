@@ -1,9 +1,8 @@
 // Package past invents what Prometheus scraped from simulated nodes before they booted, so that a fleet has a history
-// of a month. At the end of the past, the pods and boards are the same as on the nodes' pages, so the first scrape
-// continues the series.
+// of a month. The past ends with the pods and boards on the nodes' pages, so the first scrape continues the series.
 //
-// In every minute, each value is a whole number of millijoules, milliseconds or events, so the accounts of a GPU add up
-// to the energy of its board. All series begin and end at multiples of three minutes, at which each series has a
+// In every minute, each value is a whole number of millijoules, milliseconds or events. Thus the accounts of a GPU add
+// up to the energy of its board. All series begin and end at multiples of three minutes, where each series has a
 // sample.
 package past
 
@@ -59,7 +58,7 @@ const (
 // ticks rounds a minute down to the time of the last sample.
 func ticks(minutes int64) int64 { return minutes - minutes%tick }
 
-// Of returns the past of some nodes between two times, which must be full minutes.
+// Of returns the past of some nodes between two times. The times must be full minutes.
 func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
 	b := &builder{begin: ticks(begin.Unix() / 60), end: ticks(end.Unix() / 60)}
 	for i := range nodes {

@@ -15,7 +15,7 @@ import (
 // Teams contains the team of each namespace.
 var Teams = map[string]string{"research": "models", "serving": "products", "speech": "assistants", "vision": "robotics"}
 
-// PodName matches the name of a pod, and the name of the workload as a part of it. Pods of Services belong to
+// PodName matches the name of a pod. Its first group is the name of the workload. Pods of Services belong to
 // Deployments.
 const (
 	PodName  = `(.+?)(-[0-9]+)?(-[0-9a-f]{5})?(-[0-9]+)?`

@@ -31,8 +31,8 @@ func Built(name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// Build builds programs in cmd with the same flags as for a release. The exporter and the simulated node bind the
-// driver's functions lazily (see the Makefile). The other programs need no C compiler.
+// Build builds programs in cmd with the flags of a release. The exporter and the simulated node bind the driver's
+// functions lazily (see the Makefile). The other programs need no C compiler.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		if err := Depend(ctx, "github.com/gpuledger/gpuledger/cmd/"+name); err != nil {
@@ -51,8 +51,8 @@ func Build(ctx context.Context, dir string, names ...string) error {
 	return nil
 }
 
-// Depend reads the attributes of all source files of this module that are compiled into packages, so that go test runs
-// the test again when a file changes. Go test does not see the files that a started "go build" reads. The arguments are
+// Depend reads the attributes of all source files of this module that are compiled into packages. Thus go test runs the
+// test again when a file changes, although it does not see the files that a started "go build" reads. The arguments are
 // packages and flags of go list, such as -test. When a Go file is added or removed, tools/realtime repeats all tests.
 func Depend(ctx context.Context, args ...string) error {
 	files, err := sources(ctx, args...)

@@ -1,5 +1,5 @@
 // Package program runs real programs on loopback, for tests and the demo. The logs of the programs are in one folder.
-// The programs end with the process that started them, even if that process is killed.
+// The programs end with the process that started them, even if it is killed.
 package program
 
 import (
@@ -21,8 +21,7 @@ type Group struct {
 	running []*Program
 }
 
-// Open creates a folder for programs, which Close removes. The name of the folder is short, because it may contain
-// sockets.
+// Open creates a folder for programs. Close removes the folder. Its name is short, because it may contain sockets.
 func Open(name string) (*Group, error) {
 	dir, err := os.MkdirTemp("", name)
 	return &Group{dir: dir}, err
@@ -71,7 +70,7 @@ func (g *Group) Close() error {
 	return os.RemoveAll(g.dir)
 }
 
-// The kernel takes the ports of outgoing connections from the ports after lastPort, so they cannot take the port of a
+// The kernel takes the ports of outgoing connections from the ports after lastPort. Thus they cannot take the port of a
 // program that is restarted.
 const firstPort, lastPort = 10_000, 32_767
 
@@ -87,8 +86,8 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// WaitFree waits until no program listens on an address, for at most ten seconds. Call it after simnode was killed: the
-// kernel also kills the exporter that simnode started, but the exporter may end a moment later.
+// WaitFree waits until no program listens on an address, for at most ten seconds. Call it after simnode was killed. The
+// kernel then also kills the exporter that simnode started, but the exporter may end a moment later.
 func WaitFree(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package promdoc parses the queries in the documents, so that tests run the same text that users copy.
+// Package promdoc parses the queries in the documents, so that tests run the queries that users copy.
 package promdoc
 
 import (
@@ -11,14 +11,14 @@ import (
 // A Query is a block of PromQL in a document, with its position.
 type Query struct {
 	Part  string // heading of level 1 above the query
-	Title string // heading of level 3 above the query, which is the question
+	Title string // heading of level 3 above the query: the question
 	Text  string // text as written, with variables such as $serial
 }
 
 // Doc contains the queries of a document in order.
 type Doc []Query
 
-// Read parses the queries of a Markdown file, in which each heading has one query and titles are unique.
+// Read parses the queries of a Markdown file. Each heading must have one query, and titles must be unique.
 func Read(file string) (Doc, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d Doc) find(title string) (Query, error) {
 	return Query{}, fmt.Errorf("the document lacks the question %q", title)
 }
 
-// variable matches Grafana's variables. It does not match $1, because $1 is a group in label_replace.
+// variable matches Grafana's variables. It does not match $1, which is a group in label_replace.
 var variable = regexp.MustCompile(`\$[A-Za-z_]+`)
 
 // Variables returns the names of the query's variables, without the dollar sign.

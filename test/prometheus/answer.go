@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// An Answer contains the expected samples of a query, identified by the labels By.
+// An Answer contains the expected samples of a query. The labels By identify a sample.
 type Answer struct {
 	By   []string
-	Want map[string]float64 // expected values; the key contains the values of Labels, separated by spaces
+	Want map[string]float64 // expected values; the key contains the values of By, separated by spaces
 	Off  float64            // maximum absolute error
 	Part float64            // maximum relative error, in addition to the absolute error
 }
@@ -27,7 +27,7 @@ func (a Answer) Differences(got []Sample) []string {
 			wrong = append(wrong, fmt.Sprintf("unexpected: %v = %v", s.Labels, s.Value))
 		case seen[key]:
 			wrong = append(wrong, fmt.Sprintf("%q twice: %v", key, s.Labels))
-		// For NaN, this negated comparison is true.
+		// This negated comparison is true for NaN.
 		case !(math.Abs(s.Value-want) <= a.Off+a.Part*math.Abs(want)):
 			wrong = append(wrong, fmt.Sprintf("%q is %v, want %v", key, s.Value, want))
 		}

@@ -39,14 +39,14 @@ func (p Programs) Promtool(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Server is a Prometheus on loopback. Its data is in the group's folder, under the server's name, and is kept when the
-// server is started again.
+// Server is a Prometheus on loopback. Its data is in the group's folder, under the server's name. The data stays when
+// the server is started again.
 type Server struct {
 	Programs
 	Group   *program.Group
 	Name    string
 	Address string
-	Config  []byte // configuration in YAML; if it is empty, the server scrapes and evaluates nothing
+	Config  []byte // configuration in YAML; without it, the server scrapes and evaluates nothing
 	Agent   bool   // the server only scrapes and sends, and cannot be queried
 	Flags   []string
 }
@@ -85,8 +85,8 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 }
 
 // Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. It adds
-// all results at the end, because a rule that reads only a part of the results would choose other labels. A rule that
-// reads the results of other rules therefore needs a second call of Evaluate.
+// all results at the end, because a rule that reads only a part of the results would choose other labels. Therefore a
+// rule that reads the results of other rules needs a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

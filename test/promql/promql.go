@@ -25,8 +25,8 @@ var (
 	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
 )
 
-// Metrics returns the names of the metrics in an expression, or the pattern if the expression contains a pattern of
-// names.
+// Metrics returns the names of the metrics in an expression. If the expression contains a pattern of names, Metrics
+// returns the pattern.
 func Metrics(expr string) []string {
 	var names []string
 	for _, m := range byName.FindAllStringSubmatch(expr, -1) {

@@ -1,8 +1,10 @@
 // Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that contains the
 // data of 8,000 GPUs over 90 days. It prints the duration of each query. If a query reads the results of the hourly
-// recording rule for placements, Speed also measures the same query on the scraped series. Then it measures the queries
-// in the dashboard "Fleet" that read the whole time range, the recording rules, and commands that people run. It also
-// prints the processor time of the server, which hardly depends on other work on the machine.
+// recording rule for placements, Speed also measures it on the scraped series.
+//
+// Then Speed measures the queries in the dashboard "Fleet" that read the whole time range, the recording rules, and
+// commands that people run. It also prints the processor time of the server, which hardly depends on other work on the
+// machine.
 package main
 
 import (
@@ -134,7 +136,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	}
 	write := exec.CommandContext(ctx, s.history, "--out="+group.Path(p.Name), fmt.Sprintf("--gpus=%d", s.gpus), fmt.Sprintf("--days=%d", s.days))
 	write.Stdout, write.Stderr = os.Stdout, os.Stderr
-	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // at this time the rules have results for the last hour
+	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // the rules have results for the last hour at this time
 	if err := write.Run(); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
@@ -170,7 +172,7 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	return nil
 }
 
-// windows returns the values of $window to measure: an hour and, if the query reads hourly results of rules, also a
+// windows returns the values of $window to measure. They are an hour and, if the query reads hourly results of rules, a
 // month.
 func windows(q promdoc.Query) []string {
 	switch {
@@ -183,7 +185,7 @@ func windows(q promdoc.Query) []string {
 	}
 }
 
-// Queries about months read rollUp, the result of an hourly recording rule.
+// rollUp is the result of an hourly recording rule. Queries about months read it.
 const rollUp = "gpuledger:placement_info:present1h"
 
 // elements is the number of elements in the result of a query.

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// All rules have the results for an hour this long after its end.
+// ready is the time after the end of an hour at which all rules have results for it.
 const ready = 35 * time.Minute
 
 // evaluate prints a row with the cost of an evaluation for each recording rule about energy and placement. The title of
-// such a row, which --only matches, begins with "Rule".
+// such a row begins with "Rule", so --only can match it.
 func (s *speed) evaluate(ctx context.Context) error {
 	fmt.Printf("\n| rule | elements | time | CPU |\n|---|---|---|---|\n")
 	for _, name := range []string{"energy", "placement"} {

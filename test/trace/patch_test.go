@@ -90,7 +90,7 @@ func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 }
 
 // TestFileCounts checks that each patch can be applied to the current code. docs/design.md must state how many files
-// the patch changes, and must name each of them. CONTRIBUTING.md must state the same number.
+// the patch changes, and must name each file. CONTRIBUTING.md must state the same number.
 func TestFileCounts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design.md")
 	if err != nil {

@@ -73,8 +73,8 @@ var changes = map[string]change{
 	},
 }
 
-// TestTrace applies each patch to a copy of the repository and runs its commands. Apart from the files in the patch,
-// only generated files may change.
+// TestTrace applies each patch to a copy of the repository and runs its commands. Only the files in the patch and
+// generated files may change.
 func TestTrace(t *testing.T) {
 	if !*build {
 		t.Skip("builds most packages once for each patch: make trace runs it")
@@ -145,7 +145,7 @@ var generated = regexp.MustCompile(`/testdata/|^docs/(metrics|flags|tables|manag
 // The copy omits these folders, because no change affects them.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules)$`)
 
-// In walk, the path is relative to the tree.
+// The path that do receives is relative to the tree.
 func walk(t *testing.T, root string, do func(path string, text []byte)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -191,7 +191,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// The linker flags are the same as in make test, so that both use the same build cache.
+// The linker flags are the flags of make test, so that both use one build cache.
 func run(t *testing.T, dir, command string) {
 	t.Helper()
 	args := strings.Fields(command)

@@ -37,7 +37,7 @@ func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	return all
 }
 
-// firing returns the alerts that fire when a node has served a page for some hours.
+// firing returns the alerts that fire after a node has served a page for some hours.
 func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -90,8 +90,8 @@ func input(page exposition.Page) (series []map[string]string) {
 	return series
 }
 
-// history uses promtool's notation. Energies and times grow in proportion, so that sums stay equal. The time of the
-// last reading of a GPU advances by a minute per minute. All other values are constant.
+// history uses promtool's notation. Energies and times grow in proportion, so that sums stay equal. The time of a GPU's
+// last reading advances by a minute per minute. All other values are constant.
 func history(name string, value float64) string {
 	switch {
 	case name == "gpuledger_gpu_last_reading_timestamp_seconds":

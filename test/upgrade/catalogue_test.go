@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pages is the path of this version's program pages.
+// pages is the path of the program pages of this version.
 var pages string
 
 func TestMain(m *testing.M) {
@@ -194,7 +194,7 @@ func missing(texts []string, in, out map[string]family) (all []string) {
 }
 
 // TestUpgradeRules compares the metrics and labels that the rules and dashboards of one version read with the metrics
-// of the other version. A metric or label is new if only this version has it, and removed if only the earlier version
+// of the other version. A metric or label is new if only this version has it. It is removed if only the earlier version
 // has it.
 func TestUpgradeRules(t *testing.T) {
 	previous := Previous(t)

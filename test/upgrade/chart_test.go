@@ -68,7 +68,7 @@ func rendered(t *testing.T, text string) map[string]map[string]any {
 	return all
 }
 
-// changed returns the objects that are missing from the new chart, and the changes of immutable fields.
+// changed returns the objects that the new chart lacks, and the changes of immutable fields.
 func changed(before, after map[string]map[string]any) (all []string) {
 	for name, was := range before {
 		is, ok := after[name]
@@ -86,7 +86,7 @@ func changed(before, after map[string]map[string]any) (all []string) {
 }
 
 // TestUpgradeChart checks that this chart accepts the values of the earlier chart, and that its objects can replace the
-// objects of the earlier chart.
+// earlier objects.
 func TestUpgradeChart(t *testing.T) {
 	previous := Previous(t)
 	files, err := filepath.Glob(previous.Source("charts", "gpuledger", "ci", "*-values.yaml"))

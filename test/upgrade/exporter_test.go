@@ -121,7 +121,7 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// Metrics with these prefixes are not compared. They describe the process, so they restart with it, or contain the
+// Metrics with these prefixes are not compared. They describe the process, so they restart with it, or they contain the
 // program's version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
@@ -236,7 +236,7 @@ type run struct {
 	pages [2]exposition.Page
 }
 
-// All exporters use the same state directory.
+// All exporters use one state directory.
 func play(t *testing.T, scenario string) (r run) {
 	t.Helper()
 	previous, current := Previous(t), Current(t)
@@ -276,7 +276,7 @@ func play(t *testing.T, scenario string) (r run) {
 	return r
 }
 
-// forgotten returns new counters that restart because the earlier exporter, which does not save them, ran in between.
+// forgotten returns new counters that restart because the earlier exporter ran in between. It does not save them.
 func forgotten(before, after, again exposition.Page) (names []string) {
 	for name, family := range after {
 		if before[name] != nil || family.GetType() != dto.MetricType_COUNTER {
@@ -292,8 +292,8 @@ func forgotten(before, after, again exposition.Page) (names []string) {
 	return names
 }
 
-// readers checks that the reconcilers of both versions decode the same values from the inventory of each exporter. It
-// also checks that this version can read the health page of the earlier exporter, if there is one.
+// readers checks that the reconcilers of both versions decode equal values from the inventory of each exporter. It also
+// checks that this version can read the health page of the earlier exporter, if there is one.
 func readers(t *testing.T, exporters ...map[string]string) {
 	t.Helper()
 	for i, documents := range exporters {
@@ -341,9 +341,10 @@ var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
 // TestUpgradeExporter runs four exporters, one after another, on simulated nodes: the earlier exporter, this exporter
 // with the same state file, the earlier exporter with the new state file, and this exporter again. No counter may
-// decrease. No counter may restart, except the counters that are new in this version, because the earlier exporter does
-// not save them. All labels and JSON fields must stay, and the accounts must add up to the energy of their GPU. Then
-// the test compares the alerts that fire for the pages of both versions.
+// decrease or restart. Only counters that are new in this version may restart, because the earlier exporter does not
+// save them. All labels and JSON fields must stay, and the accounts must add up to the energy of their GPU.
+//
+// Then the test compares the alerts that fire for the pages of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {

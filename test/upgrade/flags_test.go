@@ -56,8 +56,7 @@ func flagsOf(help string) map[string]string {
 	return flags
 }
 
-// accepts reports whether a flag is defined. If the flag is defined, the command prints its help or rejects the flag's
-// value.
+// accepts reports whether a flag is defined. If it is, the command prints its help or rejects the flag's value.
 func accepts(t *testing.T, v Version, command []string, flag string) bool {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), v.Program(command[0]), slices.Concat(command[1:], []string{"--" + flag, "--help"})...).CombinedOutput()

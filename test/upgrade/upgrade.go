@@ -31,7 +31,7 @@ func (v Version) Source(name ...string) string {
 	return filepath.Join(append([]string{v.Programs, "source"}, name...)...)
 }
 
-// Previous returns the earlier version. If its commit cannot be fetched, the test is skipped.
+// Previous returns the earlier version. If its commit cannot be fetched, Previous skips the test.
 func Previous(t testing.TB) Version {
 	t.Helper()
 	folder := os.Getenv(Env)
@@ -54,7 +54,7 @@ func Current(t testing.TB) Version {
 	return Version{filepath.Dir(path)}
 }
 
-// A single test compares all differences of a kind.
+// One test compares all differences of a kind.
 var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
 
 //go:embed expected

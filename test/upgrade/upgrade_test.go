@@ -13,8 +13,8 @@ import (
 //go:embed previous
 var previous string
 
-// TestFiles checks that the file "previous" contains a tag or a full commit hash, and that the file "expected" is valid
-// and contains each difference only once.
+// TestFiles checks that the file "previous" contains a tag or a full commit hash. The file "expected" must be valid and
+// contain each difference only once.
 func TestFiles(t *testing.T) {
 	if !regexp.MustCompile(`^(v\d+\.\d+\.\d+|[0-9a-f]{40})\n$`).MatchString(previous) {
 		t.Errorf("previous: %q", previous)

@@ -22,8 +22,8 @@ var list string
 // A rule is applied to text in lower case.
 type rule struct {
 	pattern *regexp.Regexp
-	// Every match contains at least one of these parts. A search for them is much faster than a search for the pattern.
-	// If no part is known, parts is nil.
+	// Every match contains at least one of these parts. A search for the parts is much faster than a search for the
+	// pattern. parts is nil if no part is known.
 	parts  [][]byte
 	advice string
 }
@@ -87,7 +87,7 @@ func rules(t *testing.T) []rule {
 		pattern = strings.ReplaceAll(strings.ToLower(pattern), " ", `(?:[ \t]+|[ \t]*\n[ \t]*)`)
 		end := `\b`
 		if strings.HasSuffix(pattern, "]") || strings.HasSuffix(pattern, `\.`) {
-			end = "" // the pattern ends in a punctuation mark, after which no word has to begin
+			end = "" // no word has to begin after a final punctuation mark
 		}
 		pattern = `\b(?:` + pattern + `)` + end
 		parsed, err := syntax.Parse(pattern, syntax.Perl)
@@ -206,8 +206,8 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 	return marks.ReplaceAll(oneSpace(kept), []byte("${1}  "))
 }
 
-// Most of a Go file is code, which becomes spaces. oneSpace shortens them, because the rules would have to search all
-// of them.
+// Most of a Go file is code, which becomes spaces. oneSpace shortens the spaces, because the rules would have to search
+// all of them.
 func oneSpace(text []byte) []byte {
 	short := text[:0]
 	for i, c := range text {
@@ -219,7 +219,7 @@ func oneSpace(text []byte) []byte {
 }
 
 // TestRules checks that the rules find each example in testdata/found.txt and no example in testdata/allowed.txt. A "⏎"
-// stands for a line break.
+// represents a line break.
 func TestRules(t *testing.T) {
 	rules := rules(t)
 	for name, want := range map[string]bool{"found": true, "allowed": false} {

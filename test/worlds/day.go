@@ -37,8 +37,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{"gamma", "flash", "u7", "GPU-3", Span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
 			// This pod is scraped only in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", Span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
-			// The next entries are a job on the node that reboots, and a container that uses a second board for three
-			// hours.
+			// a job on the node that reboots, and a container that uses a second board for three hours
 			{"", "4711", "j1", "GPU-1", Span{hm(4, 10), hm(23, 10)}, 0.125, 0, false, "slurm"},
 			{"", "vision", "c1", "GPU-3", Span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
 			{"", "vision", "c2", "GPU-2", Span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},
@@ -70,7 +69,7 @@ func (f *Fleet) people() {
 			"workload_kind": "Job", "workload_name": workload, "workload_uid": "w-" + workload,
 		}
 		from, to := p.From.Truncate(f.Interval), min(p.To.Truncate(f.Interval)+retention, until)
-		// The root of the owner chain becomes known after a minute, and then two replicas of the reconciler serve it.
+		// The root of the owner chain becomes known after a minute. Then two replicas of the reconciler serve it.
 		early := maps.Clone(who)
 		early["workload_kind"], early["workload_name"], early["workload_uid"] = "ReplicaSet", "x", "w-x"
 		f.Constant(Series("gpuledger_pod_info", early), from, from+time.Minute, 1)

@@ -32,8 +32,8 @@ type Fleet struct {
 	off     map[string][]Span // times in which a node is down, so that its counters restart
 	silent  map[string][]Span // times in which a node's exporter is unreachable but continues to count
 	blind   []Span            // times without scrapes
-	second  []Span            // times in which the second of two scrapers is used, which scrapes at a different second
-	owners  map[string]string // workload or user of each pod and unit, by UID, if it is known
+	second  []Span            // times in which the second of two scrapers is used; it scrapes at a different second
+	owners  map[string]string // workload or user of each known pod and unit, by UID
 	// thousandths is set if counters are rounded to millijoules and milliseconds, as an exporter does.
 	thousandths bool
 
@@ -59,7 +59,7 @@ type board struct {
 	watts        int
 }
 
-// pod is a pod or a unit on a board. If manager is set, it is a unit.
+// pod is a pod or, if manager is set, a unit on a board.
 type pod struct {
 	namespace, name, uid, board string
 	Span
@@ -77,7 +77,8 @@ func (p pod) metric(name string) string {
 	return name
 }
 
-// account identifies the counters of a board in a node or, if pod is set, of a pod on this board.
+// account identifies the counters of a board in a node. If pod is set, it identifies the counters of a pod on this
+// board.
 type account struct{ node, board, pod string }
 
 // meter contains the counters of a board or of a pod.
@@ -86,7 +87,7 @@ type meter struct {
 	values  map[string]*value // counters by metric
 	created string            // series of the created timestamp
 	born    time.Duration
-	ended   time.Duration // time at which the pod ended or the board left; 0 before that
+	ended   time.Duration // time at which the pod ended or the board left, or 0
 	scraped bool
 }
 
@@ -165,7 +166,7 @@ func (f *Fleet) draw(b board, node string, joules float64, at time.Duration, cou
 	}
 }
 
-// meter returns the meter of a pod on a board, or of the board if the pod is empty.
+// meter returns the meter of a pod on a board. If the pod is empty, it returns the meter of the board.
 func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	a := account{node, b.uuid, p.uid}
 	if f.meters[a] == nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A History contains the series that a Prometheus server scraped. At each multiple of the interval, a series can have a
-// sample or a staleness marker.
+// A History contains the series that a Prometheus server scraped. A series can have a sample or a staleness marker at
+// each multiple of the interval.
 type History struct {
 	Interval time.Duration
 	Series   map[string]map[int]string // the key is the name with labels, then the number of the interval
@@ -157,9 +157,11 @@ func Some(labels map[string]string, names ...string) string { return By(names...
 
 // Sum returns the increase of a counter in a window, added up by group. Each sample adds the increase since the
 // previous sample or, if the counter restarted, its whole value. A counter restarted if its created timestamp changed
-// or its value decreased. If a series has no earlier sample in the 24 hours before the hour of a sample, the value of
-// this sample is added only if the series was created after the start of these 24 hours. The function key returns the
-// group of a series, or "" to omit the series.
+// or its value decreased.
+//
+// If a series has no earlier sample in the 24 hours before the hour of a sample, the value of this sample is added only
+// if the series was created after the start of these 24 hours. key returns the group of a series, or "" to omit the
+// series.
 func (h *History) Sum(metric string, window Span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.Series {

@@ -54,8 +54,8 @@ type rack struct {
 	made   int
 }
 
-// RandomMoves returns fleets with random events: nodes are installed or rebooted, and boards are replaced, exchanged or
-// moved. Boards do not move between fleets.
+// RandomMoves returns fleets with random events. Nodes are installed or rebooted. Boards are replaced, exchanged or
+// moved, but do not move between fleets.
 func RandomMoves(random *rand.Rand, fleets int) Moves {
 	all := Moves{History: New(time.Minute)}
 	for n := range fleets {
@@ -105,8 +105,8 @@ func (r *rack) pull(s slot, at time.Duration) {
 	delete(r.boards, s)
 }
 
-// work turns two nodes off, and then turns them on again, the second node some minutes after the first. Usually some
-// boards were changed in the meantime. work returns false at the end of the history.
+// work turns two nodes off and on again, the second node some minutes after the first. Usually some boards change while
+// the nodes are off. work returns false at the end of the history.
 func (r *rack) work(x, y string) bool {
 	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
 	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}

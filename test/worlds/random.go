@@ -83,8 +83,8 @@ func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	}
 }
 
-// describe adds gpuledger_unit_info. In each hour, the unit first has another owner or no owner, then the given owner,
-// and at the end no owner.
+// describe adds gpuledger_unit_info. In each hour, the unit first has another owner or no owner. Then it has the given
+// owner, and at the end no owner.
 func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *rand.Rand) {
 	const least = 2 * time.Minute // minimum time with the owner; longer than the step of the rules
 	owned := Series("gpuledger_unit_info", With(unit, "account", owner, "user", owner))

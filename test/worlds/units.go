@@ -2,8 +2,8 @@ package worlds
 
 import "time"
 
-// Units returns a machine without Kubernetes. It runs a job on two GPUs, a second job that holds a share of one of
-// these GPUs but does not work, a container, and a user's session.
+// Units returns a machine without Kubernetes. It runs a job on two GPUs, a container, and a user's session. A second
+// job holds a share of one of the two GPUs but does not work.
 func Units() *History {
 	const end = 5 * time.Hour
 	h := New(30 * time.Second)

@@ -1,4 +1,4 @@
-// Package driver reads one GPU through NVIDIA's library without the exporter's code, so that the bench can compare the
+// Package driver reads one GPU through NVIDIA's library without the exporter's code. Thus the bench can compare the
 // exporter's assumptions with the driver. It contains only the functions that the comparisons need.
 package driver
 
@@ -62,8 +62,7 @@ type Device struct {
 	Limit                   float64 // enforced power limit in W; 0 if it is unknown
 }
 
-// Open opens the GPU with the given index. If the path of the library is empty, Open loads the library that the loader
-// finds.
+// Open opens the GPU with the given index. If the path of the library is empty, the loader searches for the library.
 func Open(library string, index int) (*Device, error) {
 	if library == "" {
 		library = "libnvidia-ml.so.1"
@@ -148,7 +147,7 @@ type Row struct {
 	SM  float64   // from 0 to 1
 }
 
-// Utilization returns the rows with samples after the given time. It returns no rows if there is no newer sample, and
+// Utilization returns the rows with samples after the given time. It returns no rows if there is no newer sample. It
 // omits rows without a process or with impossible numbers.
 func (d *Device) Utilization(since time.Time) ([]Row, error) {
 	buffer := make([]C.utilization_row, 256)

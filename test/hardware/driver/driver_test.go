@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// TestSizes compares the sizes of our structs with go-nvml, whose types cgo derived from NVIDIA's header.
+// TestSizes compares the sizes of our structs with go-nvml. cgo derived the types in go-nvml from NVIDIA's header.
 func TestSizes(t *testing.T) {
 	want := map[string]uintptr{
 		"ProcessUtilizationSample": unsafe.Sizeof(nvml.ProcessUtilizationSample{}),

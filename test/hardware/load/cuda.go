@@ -15,7 +15,7 @@ import (
 //go:embed spin.ptx
 var ptx string
 
-// device represents the only context on the GPU, which belongs to the thread that opened it.
+// device represents the only context on the GPU. The context belongs to the thread that opened it.
 type device struct{}
 
 func open(library, bus string) (device, error) {

@@ -1,6 +1,6 @@
 // Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver API. It prints a
-// line of JSON when the context is open, and another line when the work is done. After that, it keeps the context open
-// for the time in --keep, or until it receives a signal.
+// line of JSON when the context is open, and another line when the work is done. Then it keeps the context open for the
+// time in --keep, or until it receives a signal.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// chunk is the duration of one kernel launch. longChunk is the duration at full load, where two launches must last
+// chunk is the duration of one kernel launch. At full load, the duration is longChunk, because two launches must last
 // longer than any delay of this program.
 const (
 	chunk     = 20 * time.Millisecond
 	longChunk = 50 * time.Millisecond
 )
 
-// modes contains the patterns of work, with the period after which each pattern repeats.
+// modes contains the patterns of work. Each pattern repeats after its period.
 var modes = map[string]time.Duration{"hold": 0, "full": 0, "smooth": 100 * time.Millisecond, "bursts": 5 * time.Second}
 
 type options struct {
@@ -37,7 +37,7 @@ type options struct {
 type Done struct {
 	PID  int    `json:"pid"`
 	Mode string `json:"mode"`
-	// Rate is the number of iterations that a kernel does per second if it runs alone.
+	// Rate is the number of iterations per second of a kernel that runs alone.
 	Rate       float64       `json:"rate"`
 	Iterations uint64        `json:"iterations"`
 	Busy       time.Duration `json:"busy_ns"` // time measured by the events around the kernels
