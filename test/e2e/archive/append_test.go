@@ -12,14 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times contains an SQL expression for each database, which formats a time column like [table.Format].
+// times contains an SQL expression for each database that formats a time column like [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
-// testAppend connects as a user who has no right to change tables, and adds the same events from several programs. The
-// database must store each event once.
+// testAppend connects as a user who may not change tables, and adds the same events from several programs. The database
+// must store each event once.
 func testAppend(t *testing.T, kind databases, server *server) {
 	admin, db := server.create(t, "events")
 	owner, err := kind.sink(t.Context(), admin)

@@ -140,8 +140,8 @@ func tree(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// TestExact checks that the tables contain, to the millijoule, the energy of two clusters in one store. A
-// second run must change no file, and the next run must complete the work of a run that was killed.
+// TestExact checks that the tables contain the energy of two clusters in one store, to the millijoule. A second run
+// must change no file. If a run was killed, the next run must complete its work.
 func TestExact(t *testing.T) {
 	s := foldtest.NewStore()
 	fleets := map[string]*foldtest.Fleet{

@@ -61,7 +61,7 @@ type life struct {
 	*foldtest.Store
 	counters map[string]float64 // counters by series, in joules, seconds or errors
 	created  map[string]time.Time
-	twice    bool // set if each exporter is scraped by two jobs
+	twice    bool // set if two jobs scrape each exporter
 }
 
 const lifeHours = 72
@@ -145,7 +145,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		l.Add(at, value, metric, slices.Concat(common, labels)...)
 		if l.twice && minute%10 != 9 {
 			later := at
-			if metric != "gpuledger_placement_info" { // a command reads the time of the last scrape of this metric, so both jobs must agree on it
+			if metric != "gpuledger_placement_info" { // both jobs must agree on the time of this metric's last scrape, because a command reads it
 				later = at.Add(3 * time.Second)
 			}
 			l.Add(later, value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
@@ -349,7 +349,6 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until adds an end time if the question has none.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {

@@ -27,7 +27,7 @@ var (
 	benchDays = flag.Int("days", 3, "number of days in TestCost")
 )
 
-// historyEnv names the folder that contains the program tools/history.
+// historyEnv names the folder of the program tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
 // newerDays is the number of days between the archived days and now. The archive queries the last two days in a

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// The exporters read the driver and are scraped every tick of real time. The archive receives these scrapes with
-	// timestamps that are one interval apart.
+	// The exporters read the driver and are scraped every tick of real time. In the archive, the timestamps of these
+	// scrapes are one interval apart.
 	tick, interval = 250 * time.Millisecond, 30 * time.Second
-	// By their timestamps, the scrapes cover more than an hour, and begin half an hour after a full hour.
+	// By their timestamps, the scrapes cover more than an hour. They begin half an hour after a full hour.
 	ticks = 150
 )
 

@@ -60,7 +60,7 @@ func (r rawDatabase) literal(as table.Type, text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// testChain runs as a user without the right to change tables.
+// testChain runs as a user who may not change tables.
 func testChain(t *testing.T, kind databases, server *server) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		sink, url, db := kind.unchanged(t, server)

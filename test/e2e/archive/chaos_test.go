@@ -38,10 +38,10 @@ const (
 	maxWatts = 1000
 )
 
-// TestChaos runs an archive with a database and a folder on a separate disk. Senders post hostile
-// events, the store returns hostile responses, the disk fills, the database is killed, and the
-// archive is stopped. Every event that the archive accepted with status 200 must be in each sink
-// once, and every hour must contain the energy of the simulated fleet.
+// TestChaos runs an archive with a database and a folder on a separate disk. Senders post hostile events, the store
+// returns hostile responses, the disk fills, the database is killed, and the archive is stopped. Each sink must contain
+// every event that the archive accepted with status 200 exactly once. Every hour must contain the energy of the
+// simulated fleet.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -298,7 +298,7 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Logf("%s hours were filed during the attack", db.rows(t, "select count(*) from hours")[0])
 }
 
-// again repeats the run for all hours with a store that returns correct responses, and compares the energy of each hour
+// again repeats the run for all hours with a store that returns correct responses. It compares the energy of each hour
 // with the simulated energy.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()

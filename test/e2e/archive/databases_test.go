@@ -197,8 +197,8 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// whole checks that every hour in the table hours is complete, and that no table has rows of an hour that is not in
-// this table.
+// whole checks that every hour in the table hours is complete. No table may have rows of an hour that is not in this
+// table.
 func whole(t *testing.T, db query) {
 	t.Helper()
 	lines, err := db(t.Context(), `select filed.hour, filed.gpus, g.n, filed.charges, c.n, filed.energy_mj, c.energy_mj from hours as filed
@@ -352,8 +352,8 @@ func testLarge(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// large returns an hour with more rows than one SQL statement inserts, and with strings that have at least the maximum
-// length and non-Latin characters.
+// large returns an hour with more rows than one SQL statement inserts. Its strings contain non-Latin characters and
+// have at least the maximum length.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]
@@ -391,7 +391,7 @@ func concurrently(t *testing.T, kind databases, url string, file func(n int, sin
 }
 
 // testConcurrent starts programs that write the same hours, or the same days of different clusters. They must not
-// deadlock, and must neither lose nor repeat an hour.
+// deadlock. They must neither lose nor repeat an hour.
 func testConcurrent(t *testing.T, kind databases, server *server) {
 	url, db := server.create(t, "concurrent")
 	failed := concurrently(t, kind, url, func(n int, sink closer) error {

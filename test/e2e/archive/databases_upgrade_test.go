@@ -33,7 +33,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 	older := before + "insert into schema_version values (3);\ncreate view billed as " + view("0 as revision", "charges") + " union all " + view("revision", "corrections") + ";\n"
 	if kind.name == "PostgreSQL" {
-		for _, of := range slices.Concat(table.Data, table.Appended) { // earlier versions, which did not create default partitions, created tables in this way
+		for _, of := range slices.Concat(table.Data, table.Appended) { // earlier versions did not create default partitions; they created tables in this way
 			older += fmt.Sprintf("create table gpuledger.%[1]s_2026_03 partition of gpuledger.%[1]s for values from ('2026-03-01') to ('2026-04-01');\n", of.Name)
 		}
 	}

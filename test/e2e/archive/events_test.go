@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 
 	archive.stop()
 	w.end("a")
-	// If a pod ended longer ago than the retention of ended pods, the next reconciler sends the pod's events, but does
+	// If a pod ended longer ago than the retention of ended pods, the next reconciler sends the pod's events but does
 	// not log them. So this reconciler must log them before it is killed.
 	r.awaitLogged(w.id("a", "phase/Succeeded"), w.id("a", "condition/Ready/False"))
 	r.kill()
@@ -266,7 +266,7 @@ func trains() corev1.PodSpec {
 }
 
 // send starts an archive that writes to a database, and a reconciler that sends events to the archive. archive is the
-// path of the archive's program, and sender is the path of the reconciler's program.
+// path of the archive's program. sender is the path of the reconciler's program.
 func (w *pods) send(t *testing.T, database, archive, sender string) (*receiver, *reconciler) {
 	t.Helper()
 	dir, group, batches := t.TempDir(), program.OpenFor(t), &rowReceiver{batches: make(map[string]string)}

@@ -95,7 +95,7 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
-// TestReplicas checks that an hour is refused if it has samples from two replicas of Prometheus, unless the store
+// TestReplicas checks that an hour with samples from two replicas of Prometheus is refused, unless the store
 // deduplicates the samples.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {
@@ -114,9 +114,9 @@ func TestReplicas(t *testing.T) {
 	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
 }
 
-// TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples of some
-// nodes are missing. One Thanos Query has the gateway as a strict endpoint, and the other has dropped the gateway. The
-// hours before the outage must be accepted.
+// TestOutage stops the gateway of a bucket, so the samples of some nodes are missing. The affected hours must be
+// refused, and the hours before the outage must be accepted. One Thanos Query has the gateway as a strict endpoint. The
+// other Thanos Query has dropped the gateway.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -146,7 +146,7 @@ func TestOutage(t *testing.T) {
 	accept(t, folder, 12, "--store.url="+url, "--store.type=thanos", "--to="+began.Add(12*time.Hour).Format(time.RFC3339), "--reason=nodes were removed")
 }
 
-// TestDownsampled checks that hours are refused if the bucket contains only downsampled blocks of these hours.
+// TestDownsampled checks that an hour is refused if the bucket contains only downsampled blocks of it.
 func TestDownsampled(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

@@ -66,7 +66,7 @@ func one(value string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// endless returns a corruption that repeats a string until the client closes the connection, for at most three
+// endless returns a corruption that repeats a string until the client closes the connection, but for at most three
 // seconds.
 func endless(text string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {

@@ -26,11 +26,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// rowReceiver stores each batch by its idempotency key, and sometimes returns an error after it stored a batch.
+// rowReceiver stores each batch by its idempotency key. Sometimes it returns an error after it stored a batch.
 type rowReceiver struct {
 	mu      sync.Mutex
 	batches map[string]string
-	bad     string // description of a request that should not have been sent
+	bad     string // description of a request that must not be sent
 }
 
 func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {

@@ -19,7 +19,7 @@ import (
 const noCgroup = 75
 
 // TestMemoryLimit runs the archive in a cgroup with the memory limit of its Deployment. The stores return endless
-// responses. The archive must refuse the hour or report an error of the store, and must not exceed the limit.
+// responses. The archive must refuse the hour or report an error of the store. It must not exceed the limit.
 func TestMemoryLimit(t *testing.T) {
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {

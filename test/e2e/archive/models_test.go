@@ -35,8 +35,7 @@ var (
 	commented = regexp.MustCompile(`(?m)^( *)# (meta: .*)$`)
 )
 
-// dbt renders the models of the project in the same way as the program dbt. It supports only the calls that the models
-// contain.
+// dbt renders the models of the project like the program dbt. It supports only the calls that the models contain.
 type dbt struct {
 	*testing.T
 	adapter string
@@ -66,7 +65,7 @@ type dbtSchema struct {
 	}
 }
 
-// newDBT sets the given variables. If bare is set, the folder has no files for some tables, and newDBT uses the table
+// newDBT sets the given variables. If bare is set, the folder has no files for some tables. newDBT then uses the table
 // expressions that are comments in schema.yml.
 func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
 	t.Helper()
@@ -150,7 +149,6 @@ type engine struct {
 	rows func(sql string) []string // runs a query; the values of a row are separated by " | "
 }
 
-// query caches the rows of each query.
 func (e engine) query(model string, columns ...string) []string {
 	e.Helper()
 	sql := "select " + strings.Join(columns, ", ") + " from (" + e.model(model) + ") as model"
@@ -254,7 +252,7 @@ func TestModels(t *testing.T) {
 	compareCommands(t, all, "2026-03", folder)
 }
 
-// commands pairs a command with the model that returns the same sums. Both return the columns in by and in amounts.
+// commands pairs a command with the model that returns equal sums. Both return the columns in by and in amounts.
 var commands = []struct{ command, model, by, amounts string }{
 	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
@@ -300,10 +298,10 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 	}
 }
 
-// unknown stands for NULL, so that NULL differs from 0.
+// unknown represents NULL, so that NULL differs from 0.
 const unknown = -1
 
-// addRow adds the numbers in a row to sums. The first columns are strings that form the key; texts is the number of
+// addRow adds the numbers in a row to sums. The first columns are strings that form the key. texts is the number of
 // these columns.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()

@@ -45,8 +45,8 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 	openssl(t, dir, "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "message", "-sigfile", "sig")
 }
 
-// TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes, and that
-// the signature of a statement covers its payload. openssl also creates the keys.
+// TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes. The
+// signature of a statement must cover its payload. openssl also creates the keys.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	keys(t, dir)

@@ -18,7 +18,7 @@ import (
 
 var outage = flag.Duration("outage", time.Second, "time for which the database is down in TestDatabaseOutage; make e2e-outage uses an hour")
 
-// After a failure of a sink, the archive retries and writes the missing hours within this time.
+// maxRetry is the maximum time after a failure of a sink until the archive has retried and written the missing hours.
 const maxRetry = 6 * time.Minute
 
 // TestDatabaseOutage kills a database while the archive runs. After the outage, the database must contain the same rows
@@ -30,8 +30,8 @@ func TestDatabaseOutage(t *testing.T) {
 	from := end.Add(-past * time.Hour)
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, from, 9, 4, "cluster", "east")
-	// The store also contains samples for the duration of the outage. The archive does not query them yet, because
-	// their timestamps are in the future.
+	// The store also contains samples for the duration of the outage. Their timestamps are in the future, so the
+	// archive does not query them yet.
 	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
 	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
 	url, db := database.create(t, "gpuledger")
@@ -75,8 +75,8 @@ func filedHours(t *testing.T, db query) []string {
 	return db.rows(t, "select hour, revision, digest, gpus, charges, energy_mj from hours order by hour")
 }
 
-// undisturbedRows compares the database with the folder of the same run, and with a folder that is written now, without
-// an outage.
+// undisturbedRows compares the database with the folder of the same run. It also compares it with a folder that is
+// written now, without an outage.
 func undisturbedRows(t *testing.T, db query, folder string, from time.Time, store string) {
 	t.Helper()
 	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)

@@ -119,7 +119,7 @@ func pagesKinds() []pagesBook {
 	}
 }
 
-// repeatDays gives the copied rows other pods. moment is an SQL expression that adds days to a time, and date is an SQL
+// repeatDays gives the copied rows other pods. moment is an SQL expression that adds days to a time. date is an SQL
 // expression that adds days to a date.
 func repeatDays(t *testing.T, db query, moment, date string) {
 	t.Helper()

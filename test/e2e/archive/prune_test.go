@@ -88,8 +88,8 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks the case that an administrator deletes the rows of hours before the archive prunes them. The
-// archive cannot compute the sums of these hours, so it must mark them.
+// testDropped deletes the rows of hours before the archive prunes them, as an administrator might do. The archive
+// cannot compute the sums of these hours, so it must mark them.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")

@@ -210,8 +210,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains queries for former users of gpuid and Primus-Lens. The queried views have the same columns as the
-// tables of these programs.
+// older contains queries for former users of gpuid and Primus-Lens. The queried views have the columns of these
+// programs' tables.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -309,8 +309,8 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows of each database view with the rows that an earlier call stored in the argument views.
-// Then it stores the rows of this database for the next call.
+// compareViews compares the rows of each database view with the rows in views, which an earlier call stored for another
+// database. Then it stores the rows of this database for the next call.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{
@@ -388,8 +388,8 @@ func testPlacements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testModule checks that the view serials has one row per hour for a board with two GPUs, because gpuid's unique key
-// permits only one.
+// testModule checks that the view serials has one row per hour for a board with two GPUs. gpuid's unique key permits
+// only one row.
 func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
 	h := sinktest.Hour(began, 7)

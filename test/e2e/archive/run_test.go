@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	}
 	first, page := start("first")
 	second, other := start("second")
-	// The last hour may be missing, because the archive reads it some minutes after its end.
+	// The archive reads an hour some minutes after its end, so the last hour may be missing.
 	newest := func(page, sink string) float64 {
 		return metric(t, page, `gpuledger_archive_newest_hour_timestamp_seconds{cluster="east",sink="`+sink+`"}`)
 	}

@@ -47,8 +47,8 @@ func bucket(t *testing.T, group *program.Group) (folder, url string) {
 }
 
 // TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. In one case, the archive is
-// killed at random times. In another case, three programs write hours of the same day at the same time, and two of them
-// write the same hours.
+// killed at random times. In another case, three programs write hours of one day at the same time. Two of them write
+// the same hours.
 func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)

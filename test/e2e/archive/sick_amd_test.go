@@ -16,9 +16,9 @@ import (
 )
 
 // hotAMD returns the scenario "mi300x" with a board whose memory fails. From 10 s on, the board has a correctable error
-// every 10 s. After three minutes, the board has an uncorrectable error, and the driver retires eight pages. After 10
-// minutes, it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From minute 14 to
-// minute 26, heat limits the board's clocks for half of the time.
+// every 10 s. After three minutes, it has an uncorrectable error, and the driver retires eight pages. After 10 minutes,
+// it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From minute 14 to minute 26,
+// heat limits the board's clocks for half of the time.
 func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 	t.Helper()
 	sc, err := simnode.Lookup("mi300x")

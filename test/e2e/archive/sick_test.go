@@ -86,7 +86,7 @@ func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	return rows[len(rows)-1].GPU(uuid).Health
 }
 
-// Before tick advances the clock, it waits until the exporter has received the XID errors, which arrive asynchronously.
+// The XID errors arrive asynchronously, so tick waits for them before it advances the clock.
 func (p *patient) tick(uuid string) {
 	p.t.Helper()
 	want := int64(0)

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 )
 
-// exampleSinks writes the documented example to a folder of Parquet files and to an SQLite file, both with the name
+// exampleSinks writes the documented example to a folder of Parquet files and to an SQLite file. Both have the name
 // archive.
 func exampleSinks(t *testing.T) (dir string) {
 	t.Helper()
@@ -37,7 +37,7 @@ func exampleSinks(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestDocumentedDuckDB runs the statements in docs/tables.md, and compares the answers with the answers to the same
+// TestDocumentedDuckDB runs the statements in docs/tables.md. Their answers must equal the answers to the same
 // questions in docs/archive.md.
 func TestDocumentedDuckDB(t *testing.T) {
 	dir := exampleSinks(t)
@@ -95,7 +95,7 @@ func documentedProgram(t *testing.T, language string) string {
 }
 
 // checkTeams runs a program in the folder of the example. After a heading, the program prints lines with the columns
-// team, reason, energy_mj and gpu_ms. They must equal the rounded answer in docs/archive.md.
+// team, reason, energy_mj and gpu_ms. The lines must equal the rounded answer in docs/archive.md.
 func checkTeams(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	c.Dir = exampleSinks(t)

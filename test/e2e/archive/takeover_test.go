@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gpuidTable creates gpuid's table as in its README, with records from the day before the example. In these records,
-// boards are in the same machines as at the start of the example, but the spare board 105 is in another cluster.
+// gpuidTable creates gpuid's table as in its README, with records from the day before the example. The boards are in
+// the same machines as at the start of the example. Only the spare board 105 is in another cluster.
 const gpuidTable = `create table public.gpu (
     id BIGSERIAL PRIMARY KEY,
     cluster VARCHAR(255) NOT NULL,

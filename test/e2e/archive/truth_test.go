@@ -20,9 +20,9 @@ import (
 )
 
 // TestTruth compares the true use of a simulated node's GPUs with an archive. A real exporter reads the node, a real
-// Prometheus scrapes the exporter, and the archive reads the samples. It uses the last 50 seconds of an hour, with a
-// scrape every five seconds. Then it doubles a pod's charge, and changes the sums for the GPU and the hour accordingly.
-// The comparison must detect this change.
+// Prometheus scrapes the exporter, and the archive reads the samples. The test uses the last 50 seconds of an hour,
+// with a scrape every five seconds. Then it doubles a pod's charge, and changes the sums for the GPU and the hour
+// accordingly. The comparison must detect this change.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second
@@ -80,8 +80,7 @@ func wrongOf(a answered) (text string) {
 	return text
 }
 
-// moveTruth adds the difference of the clocks to the times in a file of the truth, and returns the path of the new
-// file.
+// moveTruth adds the difference of the clocks to the times in a file of the truth. It returns the path of the new file.
 func moveTruth(t *testing.T, path string, by time.Duration) string {
 	t.Helper()
 	moved := regexp.MustCompile(`"time_unix_ns":(\d+)`).ReplaceAllStringFunc(text(t, path), func(field string) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testFiledTwice writes the same hours under two cluster names, and deletes one of them with the statements in
+// testFiledTwice writes the same hours under two cluster names. Then it deletes one of them with the statements in
 // docs/dba.md. The command verify must report the duplicates before the deletion, and nothing after it. The rows with
 // the other cluster name must remain.
 func testFiledTwice(t *testing.T, kind databases, server *server) {

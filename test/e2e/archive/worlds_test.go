@@ -28,7 +28,7 @@ type subject struct {
 	accept    bool     // set if missing samples must be accepted
 	refused   bool     // set if the archive refuses an hour
 	serials   []string // serial numbers of boards
-	late      []string // serial numbers that become known late; the queries find only the later nodes and slots of these boards
+	late      []string // serial numbers that become known late; the queries find only later nodes and slots of these boards
 	questions []string
 }
 
@@ -47,8 +47,8 @@ func onWorlds() []subject {
 	}
 }
 
-// TestAskWorlds checks that questions about boards have the same answers from a Prometheus that contains duplicates,
-// from PostgreSQL, and from Parquet files in a folder and in a bucket. In the histories, boards move and are swapped,
+// TestAskWorlds checks that questions about boards have equal answers from several stores: a Prometheus that contains
+// duplicates, PostgreSQL, and Parquet files in a folder and in a bucket. In the histories, boards move and are swapped,
 // and samples have gaps and restarts.
 func TestAskWorlds(t *testing.T) {
 	if testing.Short() {

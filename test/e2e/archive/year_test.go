@@ -116,8 +116,8 @@ func manifest(t *testing.T, folder string) string {
 	return fmt.Sprintf("%d | %d", count, sum)
 }
 
-// watch prints the memory of the archive every minute, and returns the maximum in MiB. It reads /proc, because the
-// kernel's resource usage of an ended process includes the memory that the parent used at the start of the process.
+// watch prints the memory of the archive every minute, and returns the maximum in MiB. It reads /proc. The kernel's
+// resource usage of an ended process would include the memory that the parent used at the start of the process.
 func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
