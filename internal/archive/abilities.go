@@ -55,8 +55,8 @@ type partitioned interface {
 
 type pruner interface {
 	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. It
-	// keeps the monthly sums of charges and the manifest. After each deletion, it calls done. In a dry run, it deletes
-	// nothing but still calls done.
+	// keeps the monthly sums of charges and the manifest. After each deletion, it calls the function done. A dry run
+	// only calls this function.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 

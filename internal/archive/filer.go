@@ -271,7 +271,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// After a node's last archived hour, its samples are expected for maxAbsence.
+// For this time after a node's last archived hour, samples of the node are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {

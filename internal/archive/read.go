@@ -15,8 +15,8 @@ const (
 	// maxAhead is the maximum number of old hours in one read. The store then finds the series and decodes their chunks
 	// only once, which saves a third of the processor time.
 	maxAhead = 6
-	// maxSequences is the maximum number of sequences per cluster. A sink with another last hour than the other sinks
-	// needs its own sequence.
+	// maxSequences is the maximum number of sequences per cluster. A sink that is behind the other sinks needs its own
+	// sequence.
 	maxSequences = 4
 )
 
@@ -52,8 +52,8 @@ type request struct {
 	sink    filedHours
 }
 
-// Requests with the same requestKey have the same result. For example, filed differs between a sink that contains the
-// hour and a sink without the hour.
+// Requests with the same requestKey have the same result. For example, the results differ between a sink that already
+// contains the hour and a sink that does not.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch

@@ -175,8 +175,8 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// In mixed, the rows of one hour differ from the manifest, as if another program had written rows. They match after the
-// archive writes the hour again.
+// mixed is a sink in which the rows of one hour differ from the manifest, as if another program had written rows. They
+// match after the archive writes the hour again.
 type mixed struct {
 	sink
 	hour  time.Time

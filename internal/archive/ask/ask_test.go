@@ -305,7 +305,7 @@ func TestConfig(t *testing.T) {
 	run(t, append(question, "--config="+config)...).has(2, `unknown name "book"`)
 }
 
-// In FOCUS, these columns are mandatory, these columns may be empty, and these formats apply to the values.
+// FOCUS requires the first columns, allows empty values in the second columns, and defines these formats of values.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -331,7 +331,7 @@ func TestReport(t *testing.T) {
 }
 
 // TestDocumented checks that docs/ask.md contains every command, column and flag. A flag may be missing if
-// docs/flags.md contains it. The flags of the store are listed there.
+// docs/flags.md contains it. docs/flags.md lists the flags of the store.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

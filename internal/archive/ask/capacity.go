@@ -192,7 +192,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 }
 
 // parts returns the keys of the parts that contain an hour. Every hour is in the part of its day. The last hour with
-// data is in another part as well.
+// data is also a part of its own.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -216,9 +216,8 @@ func (c *capacity) countPresent(all []*Stay) {
 	}
 }
 
-// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if its node was still scraped with
-// another GPU. Otherwise the GPU is silent. It is no longer missing after its next scrape, or after the first scrape of
-// another board at its PCI address.
+// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped,
+// and silent otherwise. It is missing until its next scrape, or until another board is scraped at its PCI address.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {

@@ -140,8 +140,7 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether [Run] accepts a command. [Run] accepts all commands that file no hours, and also unknown
-// commands.
+// Answers reports whether [Run] handles a command. [Run] handles questions, completion and unknown commands.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {

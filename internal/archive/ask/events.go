@@ -27,8 +27,9 @@ type boardEvent struct {
 	silence silence
 }
 
-// silence is a period in which no GPU of a node was scraped. It lasts from the first such hour with data of the cluster
-// (from) until the hour in which the boards return (until). In the event at its start, until is zero.
+// silence is a period in which no GPU of a node was scraped. from is the first hour of this period for which the
+// cluster has data. until is the hour in which the boards return. In the event at the start of the silence, until is
+// zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

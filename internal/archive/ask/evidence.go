@@ -75,9 +75,9 @@ const (
 	maxOdds = 1000
 )
 
-// suspects returns the parts that may be faulty, with the most likely part first. It assumes that the fault rate is
-// higher on days with the faulty part than on other days and in other fleets. odds is the ratio of the two highest
-// likelihoods.
+// suspects returns the parts that may be faulty, with the most likely part first. It assumes that the fault rate on
+// days with the faulty part is higher than on other days, and higher than the rate in fleet. odds is the ratio of the
+// two highest likelihoods.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {

@@ -166,8 +166,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures counts a board in each of its slots. It counts a failure in the slot of the failure. The age of a board
-// is its age in its last hour.
+// groupFailures counts a board in each of its slots. It counts a failure only in the slot in which the board failed.
+// The age of a board is its age in its last hour.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {

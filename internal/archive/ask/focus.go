@@ -89,8 +89,8 @@ type part struct {
 	quantity float64
 }
 
-// focus returns a FOCUS row for each GPU, day, price and pod or unit. If split is set, each row is an allocated charge,
-// and the quantities and costs of the rows add up to the charge for the GPU.
+// focus returns a FOCUS row for each combination of GPU, day, price, and pod or unit. If split is set, each row is an
+// allocated charge. The quantities and costs of these rows add up to the charge for the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
 	if len(currency) != 3 {

@@ -57,7 +57,8 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 	return all, nil
 }
 
-// holders used the board at its last scrape. past used it in the hour before the last scrape.
+// The field holders lists pods and units that used the board at its last scrape. past lists pods and units that used
+// the board in the hour before.
 func (d *detail) add(h books.Holder, s *Stay) {
 	name := owner(h.Namespace, h.Pod, h.Manager, h.Unit)
 	switch {
@@ -70,7 +71,7 @@ func (d *detail) add(h books.Holder, s *Stay) {
 
 // holders returns the pods and units that used boards in the hour before the last scrape of each board. An archive
 // contains only hourly charges, so the query must select the hours of these scrapes, and the results contain no end
-// times. If a board moved within an hour, users in its next place are omitted.
+// times. If a board moved within an hour, pods and units that used it in the next place are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From

@@ -103,7 +103,7 @@ func (m *metered) Rows(ctx context.Context, of reading.Query) iter.Seq2[reading.
 }
 
 // TestHeap checks that questions about the boards of a fleet do not keep the rows of all hours in memory. One archive
-// has four times as many hours as the other. The difference in memory must be less than ten bytes per row.
+// has four times as many hours as the other. The difference in memory must be less than ten bytes per additional row.
 func TestHeap(t *testing.T) {
 	const gpus, hours = 80, 48
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -49,9 +49,9 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares answers of "moves" and "history" with random histories. Boards are removed, return, are swapped,
-// are replaced and are moved. Nodes reboot or are not scraped. A cluster is installed late, and the archive lacks some
-// hours.
+// TestMoves compares answers of "moves" and "history" with random histories. Boards are removed and return. Boards are
+// also swapped, replaced and moved. Nodes reboot or are not scraped. A cluster is installed late, and the archive lacks
+// some hours.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(20, 80)
 	for seed := range uint64(seeds) {

@@ -20,8 +20,8 @@ import (
 // UnknownError means that the source contains no board, node or chassis with this name.
 type UnknownError struct {
 	Name string
-	// Similar contains names that begin with the unknown name, or serial numbers with few different characters. More is
-	// the number of further names that begin with the unknown name.
+	// Similar contains names that begin with the unknown name, or serial numbers that differ from the unknown name in
+	// few characters. More is the number of further names that begin with the unknown name.
 	Similar []string
 	More    int
 	Source  string

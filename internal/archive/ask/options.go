@@ -116,7 +116,7 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// addBooks accepts several values of --books, which only verify --prove uses.
+// addBooks adds a value of --books. Only verify --prove uses more than one value.
 func (o *options) addBooks(place string) error {
 	o.archives = append(o.archives, place)
 	o.Books = o.archives[0]

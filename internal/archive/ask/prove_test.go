@@ -57,8 +57,8 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify reads the samples of a store, although the results of the store's rules are wrong.
-// A statement from these rules must fail. The error must contain the hour and the namespace.
+// In TestVerifyRules, the results of a store's rules are wrong. verify must not use them, but read the samples. A
+// statement from the rules must fail. The error must contain the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))

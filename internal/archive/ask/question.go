@@ -26,8 +26,8 @@ type question struct {
 
 const maxRefused = 5
 
-// refused returns notices about hours in a store whose samples are impossible. Statements contain no energy and no cost
-// for these hours.
+// refused returns notices about hours with impossible samples in a store. Statements contain no energy and no cost for
+// these hours.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) []string {

@@ -75,7 +75,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns a source without the data outside the scope.
+// limit returns a source with only the data in the scope.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source

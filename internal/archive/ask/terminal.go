@@ -10,7 +10,7 @@ import (
 type Terminal struct {
 	In       io.Reader // contains the names if a name is "-"
 	Out, Err io.Writer
-	// Colour adds colours to headings and notices. Progress shows the current step. An empty text hides it.
+	// Colour adds colours to headings and notices. Progress shows the current step. An empty text hides the step.
 	Colour   bool
 	Progress func(text string)
 	// Program is the name of the program. Error lines begin with this name.

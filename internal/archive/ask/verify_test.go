@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyTwice checks that verify detects boards that are in two clusters at the same time. A board that moves to
-// another cluster within an hour is correct.
+// TestVerifyTwice checks that verify detects boards that are in two clusters at the same time. It must accept a board
+// that moves to another cluster within an hour.
 func TestVerifyTwice(t *testing.T) {
 	for _, tt := range []struct {
 		clusters []string

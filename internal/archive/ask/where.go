@@ -27,8 +27,8 @@ const (
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days for which errors are read, until the end of the last hour. XID errors are listed. Other
-// errors are added up.
+// Errors are read for this number of days, until the end of the last hour. XID errors are listed. Other errors are
+// added up.
 const xidDays = 7
 
 func (q *question) where(ctx context.Context) (print.Answer, error) {

@@ -113,7 +113,7 @@ func (a *audit) addGPUs(ctx context.Context) error {
 }
 
 // compare compares the stored sums of days with the sums of their hours. It reads the hours in the order of the primary
-// key. It calls each for every hour, with the value of expression and the sums of the hour.
+// key. For every hour, it calls the function each with the value of the expression and with the sums of the hour.
 func (a *audit) compare(ctx context.Context, days table.Table, names []string, expression string, each func(h Hour, value int64, sums []table.Cell)) error {
 	differences, err := a.sumsOfDays(ctx, days, names)
 	if err != nil {
@@ -180,7 +180,7 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// A value of sums is the stored sums of a whole day minus the sums of its hours.
+// sums contains the stored sums of each whole day minus the sums of its hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64

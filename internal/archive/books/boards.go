@@ -142,7 +142,7 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hours without end. Hour 0 is counting.first.
+// hourRange is a range of hours. It includes first and excludes end. Hour 0 is counting.first.
 type hourRange struct{ first, end int }
 
 // read evaluates a query once per hour of a range. at is the offset from the start of the hour.

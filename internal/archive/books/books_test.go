@@ -133,8 +133,7 @@ func TestUnprofiled(t *testing.T) {
 	}
 }
 
-// checked checks the unknown pods and the uncounted energy of a statement. rows is the number of rows of GPU-1 in the
-// selected hours.
+// rows is the number of rows of GPU-1 in the selected hours.
 func checked(t *testing.T, kind string, st *books.Statement, hours, rows int64) {
 	t.Helper()
 	pods := []books.UnknownPod{{Cluster: "east", PodID: table.PodID{Namespace: "a", Pod: "p", UID: "u"}, Hours: hours, Energy: hours * 2 * 60}}

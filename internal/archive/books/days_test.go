@@ -147,8 +147,8 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns the hours in which each GPU was scraped in a place. The last element stands for the total number of
-// scrapes. The key contains the GPU and the place.
+// places returns the hours in which each GPU was scraped in a place. The last element is not an hour, but encodes the
+// total number of scrapes. The key contains the GPU and the place.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true

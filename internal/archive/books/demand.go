@@ -9,8 +9,8 @@ import (
 
 // Demand is a store that may contain the GPU time that pending pods requested.
 type Demand interface {
-	// Pending calls each for every hour, with the GPU time in ms that pending pods of all clusters requested. It never
-	// calls each if the store contains no results of [PendingRule].
+	// For every hour, Pending calls the function each with the GPU time in ms that pending pods of all clusters
+	// requested. If the store contains no results of [PendingRule], it never calls this function.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 

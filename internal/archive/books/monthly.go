@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// months returns the range of the whole months in the period of a query. It excludes end.
+// months returns the range of the whole months in the period of a query. end is the first month after this range.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {

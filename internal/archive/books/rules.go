@@ -51,8 +51,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the values that rules record. name is a part of the rule's name. The function of returns a pointer to
-// the field of the charge that contains this value, in mJ or ms.
+// ruled contains the values that rules record. name is a part of the rule's name. The function in the field "of"
+// returns a pointer to this value in a charge, in mJ or ms.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -64,7 +64,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the first family that records all columns of a query.
+// The result is the first family that records all columns of a query.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -247,7 +247,8 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
-// Each part of the period requires one query for its sum. If there are more parts, each hour is read instead.
+// Each part of the period requires one query for its sum. If there are more than maxParts parts, each hour is read
+// instead.
 const maxParts = 32
 
 type ruleCharges struct {

@@ -14,7 +14,7 @@ import (
 // Source is an archive, or a store of samples. Each call reads the data again, so answers do not depend on earlier
 // calls.
 type Source interface {
-	// Statement returns the charges in a period, and the hours with these charges.
+	// Statement returns the charges in a period, and the hours to which they belong.
 	Statement(ctx context.Context, of Query) (*Statement, error)
 	// Rows returns the GPUs in every hour, sorted by hour. If a GPU was in two places in an hour, it has two rows for
 	// this hour. If the query sets Places, a row may cover several hours. The rows of each GPU are then sorted by their
@@ -74,8 +74,8 @@ func (r *Row) Refusals() (all []Refusal) {
 
 var errStopped = errors.New("stopped")
 
-// sequence returns an iterator over the values that read passes to each. If the caller stops the iteration, each
-// returns errStopped, and read must return.
+// sequence returns an iterator over the values that the function read passes to the function each. If the caller stops
+// the iteration, each returns errStopped, and read must return.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false

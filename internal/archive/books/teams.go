@@ -22,8 +22,8 @@ type team struct {
 	hours float64
 }
 
-// of returns the most frequent team of the workload's pods. If these pods have no team, it returns the most frequent
-// team of the namespace.
+// The result is the most frequent team of the workload's pods. If these pods have no team, it is the most frequent team
+// of the namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 
 // Prune deletes the rows and the events before a time, which must be the start of a month. It adds the deleted charges
 // to the monthly sums. It keeps the rows of the manifest. Each month of a cluster has its own transaction. Prune calls
-// done with the deleted rows of each table and month. A dry run only calls done.
+// the function done with the deleted rows of each table and month. A dry run only calls this function.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {

@@ -36,7 +36,8 @@ func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Rows calls each for every row of a query, until each returns false. types contains the types of the columns.
+// Rows calls the function each for every row of a query, until this function returns false. types contains the types of
+// the columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
 	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {

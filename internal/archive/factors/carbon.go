@@ -190,7 +190,7 @@ func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	return all[i].grams, all[i].known
 }
 
-// changes calls add for each time at which an intensity begins or ends.
+// changes calls the function add for each time at which an intensity begins or ends.
 func (c *Carbon) changes(add func(time.Time)) {
 	for _, all := range c.zones {
 		for _, x := range all {

@@ -37,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV calls row for each row after the header, with the number of its line. The fields are valid only during the
-// call.
+// parseCSV calls the function row for each row after the header, with the number of its line. The fields are valid only
+// during the call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {

@@ -123,8 +123,9 @@ type list struct {
 	long   bool           // set if a field of the current row is too long
 }
 
-// columns contains the names that each column may have. readList calls begin after the header, and row for each row.
-// Errors contain the path and the line. readList ignores a byte order mark, and spaces around the names of columns.
+// columns contains the names that each column may have. readList calls the function begin after it has read the header,
+// and the function row for each row. Errors contain the path and the line. readList ignores a byte order mark, and
+// spaces around the names of columns.
 func readList(name, path string, columns map[string][]string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path, places: make(map[string]int)}
 	file, err := os.Open(path)

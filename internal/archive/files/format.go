@@ -24,8 +24,8 @@ type decoder interface {
 	// current reports whether the file has exactly the columns of the table. A file from an earlier version lacks later
 	// columns.
 	current() bool
-	// scan calls each for every row, with the values of the given columns. If the file does not have a column, its
-	// value is empty. The row is valid only during the call.
+	// scan calls the function each for every row, with the values of the given columns. If the file does not have a
+	// column, its value is empty. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 

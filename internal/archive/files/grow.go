@@ -107,8 +107,8 @@ func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err err
 	return end, len(in.head) == len(part.table.Columns), err
 }
 
-// complete calls each for every complete row, and returns the end of the last complete row. A crash can cut the last
-// row, so that its line break or a quotation mark is missing.
+// complete calls the function each for every complete row, and returns the end of the last complete row. A crash can
+// cut the last row, so that its line break or a quotation mark is missing.
 func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
 	size, err := file.Size()
 	if err != nil {

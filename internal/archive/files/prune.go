@@ -13,7 +13,8 @@ import (
 // Prune deletes the files of the days before a time, which must be the start of a month. It first writes the monthly
 // sums of the charges in these files, and a list of the hours in these sums. Readers then use only the sums of these
 // hours. Afterwards, it marks the hours as pruned in the manifest, and deletes the files. After a crash, the caller can
-// repeat Prune. Prune calls done with the deleted rows of each table and month. A dry run only calls done.
+// repeat Prune. Prune calls the function done with the deleted rows of each table and month. A dry run only calls this
+// function.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {

@@ -11,8 +11,8 @@ type storage interface {
 	// open returns the content and the tag of a file. The content is nil if the file is missing, or if its tag is
 	// known.
 	open(ctx context.Context, name, known string) (content, string, error)
-	// list calls each for the files and folders in a folder. A deep list contains all files below the folder, but no
-	// folders. A missing folder is empty.
+	// list calls the function each for the files and folders in a folder. A deep list contains all files below the
+	// folder, but no folders. A missing folder is empty.
 	list(ctx context.Context, of listing, each func(info)) error
 	// write replaces a file atomically, and returns its new tag. If the present tag of the file differs from tag, it
 	// returns errChanged.

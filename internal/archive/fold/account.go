@@ -98,7 +98,7 @@ type timeline struct {
 	next  []Sample // samples after the previous call's time
 }
 
-// at returns the value of the last sample at or before a time. If there is no such sample, it returns false.
+// The result is the value of the last sample at or before a time. It is false if there is no such sample.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

@@ -47,8 +47,8 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls add for each series, so that the series are not all in memory. If the response contains warnings or is
-// marked as partial, data may be missing, and decode returns an error.
+// decode calls the function add for each series, so that the series are not all in memory. If the response contains
+// warnings or is marked as partial, data may be missing, and decode returns an error.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }

@@ -127,8 +127,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster that --cluster names, or no cluster if there are no series. If a series has the label of
-// another cluster, only returns an error. Otherwise this cluster would be archived under two names.
+// The result is the cluster that --cluster names. It is empty if there are no series. A series with the label of
+// another cluster is an error, because the cluster would then be archived under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil

@@ -43,7 +43,7 @@ func scoped(t *testing.T, text string) web.Config {
 	return web.Config{Pages: true, Settings: settings(t), Readers: path}
 }
 
-// as sends a request from the proxy, for a member of a group.
+// The request comes from the proxy, for a member of a group.
 func as(t *testing.T, h http.Handler, group, page string) response {
 	t.Helper()
 	return send(t, h, page, func(r *http.Request) {

@@ -59,9 +59,9 @@ func sorted(boards []books.Board) []books.Board {
 // All is the number of read methods that [TestOrder] can call.
 var All = len(methods)
 
-// TestOrder checks that answers do not depend on earlier calls. It calls each of the first n read methods in a new
-// source, and again after a call of any other method. Both answers must be equal. The other call has the same query, or
-// a query for another period and cluster. The query must find the given number of hours.
+// TestOrder checks that answers do not depend on earlier calls. It calls the first n read methods, each in a new source
+// and again after a call of any other method. Both answers must be equal. The other call has the same query, or a query
+// for another period and cluster. The query must find the given number of hours.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	other := of

@@ -26,8 +26,8 @@ type API struct {
 
 // record is a [Store] or a [Steady] fleet.
 type record interface {
-	// each calls f for all series that a query selects. Samples are in (after, until]. If the query uses only the last
-	// sample of a series, the record may omit the other samples.
+	// each calls the function f for all series that a query selects. Samples are in (after, until]. If the query uses
+	// only the last sample of a series, the record may omit the other samples.
 	each(q *query, after, until time.Time, f func(fold.Labels, []fold.Sample))
 }
 
@@ -272,7 +272,7 @@ func (q *query) selects(labels fold.Labels) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }
 
-// may reports whether a query can select series with the given value of a label.
+// The result is true if a query can select series with the given value of a label.
 func (q *query) may(label, value string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && !m.matches(value) })
 }
