@@ -135,8 +135,8 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 }
 
 // bounded returns the checkpoints to keep. It keeps all checkpoints of the last two days, and the last checkpoint of
-// each chain on each earlier day. If this is too much, it removes the oldest checkpoints, but never the last checkpoint
-// of a chain.
+// each chain on each earlier day. If there are too many, it removes the oldest checkpoints, but never the last
+// checkpoint of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
 	type day struct {

@@ -99,7 +99,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// dir gets the files of the service account.
+// The configMap reads the files of its service account from dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	listener, stop := listen(t, dir, "api.example.com", o)

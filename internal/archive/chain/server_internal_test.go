@@ -149,7 +149,7 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// dir gets the files of the server's certificate.
+// listen writes the files of the server's certificate to dir.
 func listen(t *testing.T, dir, name string, handler http.Handler) (listener pipes.Listener, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, name)

@@ -89,7 +89,7 @@ const (
 type insertion struct{ into, end string }
 
 // lock identifies a day of a cluster. Only one transaction at a time may change the day. A lock without a day is for
-// the chain of the cluster. A transaction acquires it last. The zero lock is for changes of the schema.
+// the chain of the cluster. A transaction acquires this lock last. The zero lock is for changes of the schema.
 type lock struct {
 	cluster string
 	day     time.Time

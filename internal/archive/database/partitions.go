@@ -29,7 +29,7 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 // createPartition returns a statement that creates a missing partition. PostgreSQL rejects a new partition if the
 // default partition contains rows of this month. Therefore the statement first moves these rows. It locks the table,
 // because a query that was planned earlier would not see the moved rows. It searches for the name in the catalogue,
-// because a session may cache that to_regclass did not find the name.
+// because a session may cache an earlier negative result of to_regclass.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then

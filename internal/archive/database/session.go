@@ -146,11 +146,12 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 	return t.dialect.lock(ctx, t, of)
 }
 
-// If the database rolls back a transaction in favour of another transaction, it is run again, at most this often.
+// If the database rolls back a transaction in favour of another transaction, the program runs it again. attempts is the
+// maximum number of runs.
 const attempts = 5
 
 // Other programs that need one of the locks wait for this transaction. If transactions for different days deadlock, the
-// database rolls back one of them, and it is run again.
+// database rolls back one of them, and the program runs it again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {

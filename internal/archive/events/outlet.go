@@ -173,7 +173,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last tries once more to store the waiting batches, and closes the sink.
+// last makes a final attempt to store the waiting batches, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()

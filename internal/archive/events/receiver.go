@@ -201,8 +201,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request. If the request takes too long, quiet cancels it. If the request still continues,
-// quiet returns false. Otherwise no further request is read.
+// quiet waits for the last request. If the request takes too long, quiet cancels it. It returns false if the request
+// still continues. After the result true, no further request is read.
 func (r *Receiver) quiet() bool {
 	if r.takesTurn() {
 		return true

@@ -69,7 +69,7 @@ func of(rows [][]any, hour time.Time) [][]any {
 	return all
 }
 
-// read returns no rows if the file is missing, or if its present tag is known.
+// read returns no rows if the file is missing, or if its present tag equals known.
 func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
 	in, tag, err := s.storage.open(ctx, f.name, known)
 	if err != nil || in == nil {

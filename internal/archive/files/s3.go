@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket does not connect to the store. flag is the flag that sets the URL. Errors name it.
+// newBucket does not connect to the store. flag is the flag that sets the URL, for use in errors.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// In the layout gpuid, a folder or bucket contains only the serial numbers of boards. The format is the format of the
-// program gpuid.
+// In the layout gpuid, a folder or bucket contains only the serial numbers of boards. The program gpuid defines this
+// format.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"

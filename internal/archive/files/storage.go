@@ -8,7 +8,7 @@ import (
 
 // storage is a folder or bucket with files. The tag of a file identifies its content. A missing file has an empty tag.
 type storage interface {
-	// open returns the content and the tag of a file. The content is nil if the file is missing, or if its tag is
+	// open returns the content and the tag of a file. The content is nil if the file is missing, or if its tag equals
 	// known.
 	open(ctx context.Context, name, known string) (content, string, error)
 	// list calls the function each for the files and folders in a folder. A deep list contains all files below the

@@ -113,14 +113,13 @@ func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
-// wrongOpenings returns the GPUs with opening values (seen), and the GPUs with a certainly wrong opening value
-// (certain).
+// seen contains the GPUs with opening values. certain contains the GPUs with an opening value that is certainly wrong.
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
-		// A pod cannot have more energy than its board. If it has, the wrong value may be the last value of an ended
-		// pod.
+		// If a pod has more energy than its board, one of the two values is wrong. It may be the last value of a pod
+		// that has ended.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
 		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind.ofEnergy() && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true

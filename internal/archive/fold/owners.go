@@ -162,9 +162,9 @@ func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
 
-// Name adds the owners of pods, units and nodes to an hour. series must contain all series of the metrics in [Owners]
-// that have a sample in the hour. It must also contain the series of kube_pod_info for the pods in [Unknown]. teamLabel
-// is the label of pods or namespaces with the name of the team, such as "team".
+// Name adds the owners of pods, units and nodes to an hour. The argument series must contain all series of the metrics
+// in [Owners] with a sample in the hour. It must also contain the series of kube_pod_info for the pods in [Unknown].
+// teamLabel is the label of pods or namespaces with the name of the team, such as "team".
 func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {

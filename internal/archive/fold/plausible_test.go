@@ -21,7 +21,7 @@ type meter struct {
 	created bool
 	phase   float64 // the board is scraped this many seconds after each full minute
 	began   int     // second at which the counter was 0
-	// change returns the scraped value of a minute. If it returns false, there is no scrape in this minute.
+	// change returns the scraped value of a minute. The result false means that there is no scrape in this minute.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of the minutes from first to last. In the minutes in reboots, the node reboots, so that the
-// counter restarts. All energy of a restarted counter is charged to a pod.
+// scrape adds the samples of the minutes from first to last. In each minute in the list reboots, the node reboots and
+// the counter restarts. All energy of a restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {

@@ -90,8 +90,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// A flag with a secret belongs to the sink that flags set. Only if no flag sets a sink of this kind, a URL uses the
-// secret.
+// A flag with a secret belongs to the sink that flags set. A URL uses the secret only if no flag sets a sink of this
+// kind.
 func TestSecretOfAnotherPlace(t *testing.T) {
 	for _, tt := range []struct {
 		url  string

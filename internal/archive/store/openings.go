@@ -57,8 +57,8 @@ func identities(accounts []fold.Account) (label string, values []string) {
 	return label, slices.Compact(values)
 }
 
-// last returns the last samples before the opening. within is the length of the period. The samples have the time of
-// the opening, because last_over_time returns no times. If an account has several series, last reads their samples with
+// last returns the last samples before the opening. within is their maximum age. The samples have the time of the
+// opening, because last_over_time returns no times. If an account has several series, last reads their samples with
 // times, and uses the last sample.
 func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
 	openings, twice := make(fold.Openings), make(map[fold.Account]bool)

@@ -18,7 +18,7 @@ type Shard string
 // shardSize is the number of GPUs in a shard. One hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the number of values of the first two hexadecimal digits of a UUID.
+// The first two hexadecimal digits of a UUID have maxShards values.
 const maxShards = 256
 
 // Shards divides GPUs by the first digits of their UUIDs. These digits are random, so the shards have similar sizes. A

@@ -28,7 +28,7 @@ type Hour struct {
 	SilentNodes, ExplainedNodes int
 	// Corrections contains the differences from the stored charges. It is empty unless the month is closed.
 	Corrections []Charge
-	// Kept is set for a corrected hour. A correction does not replace the rows of GPUs and charges.
+	// Kept is set for a corrected hour, because a correction does not replace the rows of GPUs and charges.
 	Kept *Kept
 	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event

@@ -41,8 +41,8 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// also returns a function that repeats the question of a page with an additional flag. If the request already contains
-// this flag or an exclusive flag, the function returns no question.
+// The returned function repeats the question of a page with an additional flag. If the request already contains this
+// flag or an exclusive flag, it returns no question.
 func also(title, flag, exclusive string) func(ask.Request) []question {
 	return func(r ask.Request) []question {
 		if r.Flags.Has(flag) || r.Flags.Has(exclusive) {

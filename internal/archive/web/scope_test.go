@@ -263,7 +263,7 @@ func TestOwnLines(t *testing.T) {
 	as(t, h, "carol", "/statement/2026-10?of-cluster=west").has(http.StatusForbidden)
 }
 
-// TestAssetsHidden checks that a reader of one cluster finds no asset of another cluster, either by tag or by serial
+// TestAssetsHidden checks that a reader of one cluster cannot find assets of another cluster by tag or by serial
 // number.
 func TestAssetsHidden(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

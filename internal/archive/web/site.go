@@ -58,7 +58,8 @@ func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 // Version sets the version that the footer shows.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header from the proxy. The server must not remove this header. It is "" if no header is used.
+// Header returns the name of the header that the proxy sets. The server must not remove this header. It is "" if no
+// header is used.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""
@@ -95,7 +96,6 @@ type visit struct {
 	status int
 }
 
-// read returns the handler of a page.
 func (s *Site) read(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -273,8 +273,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text of an error for a reader. Errors from a database may contain values. Therefore only readers
-// with [ask.Scope.All] see errors other than errors in their own requests.
+// explain returns the text of an error for a reader. Errors from a database may contain values. Therefore readers
+// without [ask.Scope.All] see only errors in their own requests.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:

@@ -139,7 +139,7 @@ func (s *Store) text(after, until time.Time, stamp func(fold.Sample) string, end
 	return text.Bytes()
 }
 
-// Only returns a store with only the series for which the function of returns true.
+// Only returns a store with the series for which the function "of" returns true.
 func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	some := NewStore()
 	for key, one := range s.all {

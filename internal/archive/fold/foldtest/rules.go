@@ -27,7 +27,7 @@ func (f *Fleet) RunRuled(hours int) {
 	}
 }
 
-// The rules are evaluated once, this time after the end of the hour.
+// The rules record the results of an hour this long after its end.
 const recorded = 40 * time.Minute
 
 // truth returns the true energy since the start, by rule and labels.
