@@ -18,7 +18,7 @@ const Version = 1
 // Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// If a GPU was not read for this time, it does not respond. A snapshot that is older counts as missing.
+// A GPU that was not read for this time counts as not responding. An older snapshot counts as missing.
 const silence = 5 * time.Minute
 
 // Page describes the health of a node. Unknown values are absent.

@@ -78,7 +78,7 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// first contains the first hour of each cluster.
+// The argument first contains the first hour of each cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {

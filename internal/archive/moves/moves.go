@@ -1,6 +1,6 @@
-// Package moves sends the events of boards to a webhook and a file. An example is a move to another node. It sends an
-// event as soon as the hour of the event is archived. Each event is sent at least once. Receivers can drop duplicates
-// by the id of the event.
+// Package moves sends the events of boards, such as moves to another node, to a webhook and a file. It sends an event
+// as soon as the hour of the event is archived. Each event is sent at least once. Receivers can drop duplicates by the
+// id of the event.
 package moves
 
 import (

@@ -108,7 +108,8 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
 }
 
-// own separates the parameters for the sink from the parameters for the driver. Their encoding does not change.
+// own divides a query string into the parameters for the sink and the parameters for the driver. Their encoding does
+// not change.
 func (k *Kind) own(query string) (own, others string) {
 	var ours, rest []string
 	names := k.Parameters()

@@ -11,7 +11,7 @@ import (
 )
 
 // entry returns a random entry. A problem with this entry may name the hour of the entry or the hour of the next entry.
-// at contains both hours.
+// The result at contains both hours.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))

@@ -68,7 +68,7 @@ func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long returns a column for strings that are not shortened to [MaxText].
+// long returns a column whose strings are not shortened to [MaxText].
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }

@@ -1,5 +1,5 @@
-// Package truth reads the true use of simulated GPUs. It computes ranges, in which the energy and times in an archive
-// must be.
+// Package truth reads the true use of simulated GPUs. It computes the ranges in which the energy and the times in an
+// archive must be.
 package truth
 
 import (
@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// An exporter has these maximum delays by its design (see docs/energy.md). A scraped value is at most settled old: it
-// includes all energy that was used up to this time before the scrape. After a container starts or ends, the next
-// intervals may be charged to the wrong owners for up to noticed. This is the time of a poll of the kubelet and two
-// ticks.
+// An exporter has these delays by its design (see docs/energy.md). settled is the maximum age of a scraped value: the
+// value includes all energy that was used earlier. After the start or end of a container, energy may be charged to the
+// wrong owners for up to noticed, which is a poll of the kubelet and two ticks.
 const (
 	settled = 10 * time.Second
 	noticed = 12 * time.Second
@@ -166,7 +165,7 @@ const (
 )
 
 // moments returns the times at which the state is needed for a period. first is the first row of the file. If the file
-// begins in the period, its first scrape may be late, and nothing may have been used earlier.
+// begins in the period, its first scrape may be late, and its first row must contain no energy.
 func (p Period) moments(first row) ([]moment, error) {
 	late, begin := p.From, time.Unix(0, first.Time)
 	if begin.After(p.From.Add(-p.lag())) {

@@ -42,7 +42,7 @@ func draw(a print.Answer, style print.Style) chart {
 	return chart{}
 }
 
-// at contains the index of each column by name.
+// The field at contains the index of each column by name.
 type tableOf struct {
 	print.Answer
 	at map[string]int

@@ -15,7 +15,7 @@ type page struct {
 	named                       bool // the path ends with the name of a board, node or chassis
 	monthly                     bool // the path may end with a month
 	nav                         bool
-	// more returns further questions, with titles. The page also answers them.
+	// The function more returns further questions with titles. The page also answers them.
 	more func(ask.Request) []question
 }
 

@@ -1,6 +1,6 @@
 // Package webhook sends the archive to an HTTP server. It posts the rows of an hour in batches. Each batch has an
 // idempotency key, so that a receiver can ignore duplicates. The last batch of an hour contains the hour's row in the
-// manifest. With this row, the receiver has the complete hour.
+// manifest. A receiver with this row has the complete hour.
 package webhook
 
 import (
