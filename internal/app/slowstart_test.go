@@ -50,3 +50,82 @@ func TestSlowStart(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowStartOfTheLast removes the first GPU from the driver's list, so the other GPUs get other indices, and the first
+// call for the last GPU is slow. The last GPU must not count as lost. The first GPU must count as lost once all other
+// GPUs are open. With a restart, the exporter is down when the driver's list changes.
+func TestSlowStartOfTheLast(t *testing.T) {
+	for name, restart := range map[string]bool{"running": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			sc, err := simnode.Lookup("churn")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := benchOf(t, sc, false, "--nvml.call-timeout=200ms")
+			b.untilRead(0, 1, 2, 3)
+			removed := simnode.Fault{GPU: b.gpus()[0].UUID, Call: "nvmlDeviceGetCount", Do: "drop"}
+			slow := simnode.Fault{GPU: b.gpus()[3].UUID, Call: "nvmlDeviceGetHandleByIndex", Do: "hang"}
+			if restart {
+				b.stop()
+			}
+			b.fault(removed, slow)
+			if restart {
+				b.start()
+			}
+			b.run(2)
+			b.untilRead(1, 2)
+			b.checkLosses(0, 0, 0, 0)
+			if n := *b.node.Sampler.Latest().DriverGPUs; n != 3 || b.gpus()[3].Reading != nil {
+				t.Errorf("while the first call hangs, the driver lists %d GPUs, want 3; reading %v, want none", n, b.gpus()[3].Reading)
+			}
+			b.fault(removed)
+			b.untilRead(1, 2, 3)
+			b.checkLosses(1, 0, 0, 0)
+		})
+	}
+}
+
+// TestLossDuringSlowStart loses a GPU while the first call for another GPU hangs. Only the lost GPU must count as lost.
+func TestLossDuringSlowStart(t *testing.T) {
+	sc, err := simnode.Lookup("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--nvml.call-timeout=200ms")
+	b.untilRead(0, 1, 2, 3)
+	b.stop()
+	slow := simnode.Fault{GPU: b.gpus()[0].UUID, Call: "nvmlDeviceGetHandleByIndex", Do: "hang"}
+	lost := simnode.Fault{GPU: b.gpus()[3].UUID, Call: "*", Do: "fail:15"} // NVML_ERROR_GPU_IS_LOST
+	b.fault(slow)
+	b.start()
+	b.run(1)
+	b.untilRead(1, 2, 3)
+	b.fault(slow, lost)
+	b.run(3)
+	b.untilRead(1, 2)
+	b.checkLosses(0, 0, 0, 1)
+	b.fault()
+	b.untilRead(0, 1, 2, 3)
+}
+
+// checkLosses compares the number of losses of each GPU. A GPU with a loss must not be present.
+func (b *bench) checkLosses(losses ...uint64) {
+	b.t.Helper()
+	for i, g := range b.gpus() {
+		if g.Events.Losses != losses[i] || g.Present != (losses[i] == 0) {
+			b.t.Errorf("GPU %d: lost %d times, present %v; want %d losses", i, g.Events.Losses, g.Present, losses[i])
+		}
+	}
+}
+
+// untilRead runs the node until the last tick has read the given GPUs.
+func (b *bench) untilRead(gpus ...int) {
+	b.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		b.run(1)
+		if !slices.ContainsFunc(gpus, func(i int) bool { return b.gpus()[i].Reading == nil }) {
+			return
+		}
+	}
+	b.t.Fatalf("the GPUs %v were not read within a minute", gpus)
+}

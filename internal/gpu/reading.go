@@ -14,21 +14,17 @@ type Report struct {
 	// Devices contains the GPUs that the driver lists, including GPUs that have not answered a call in time. A
 	// GPU that was lost from the bus is missing.
 	Devices []Device
-	// Opening contains the GPUs that were not identified yet, because the first call for the GPU has not returned.
-	// These GPUs are missing from Devices, but they are not lost.
-	Opening []Opening
+	// Opening contains the vendor of each GPU that was not identified yet, because the first call for the GPU has not
+	// returned. These GPUs are missing from Devices, but they are not lost.
+	Opening []string
+	// Lost contains the UUIDs of the GPUs that the source has read and that are now lost from the bus.
+	Lost []string
 	// Readings contains at most one entry per device. A device that did not respond in time has no entry.
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
 	// Fields is the content of the field page, or nil if there is no field page.
 	Fields *FieldPage
-}
-
-// Opening describes a GPU with an unknown UUID.
-type Opening struct {
-	Vendor string // the same vendor as in Device.Vendor
-	Index  int    // the same index as in Device.Index
 }
 
 // Reading is one reading of one GPU. Any value may be missing.

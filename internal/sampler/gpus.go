@@ -88,7 +88,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if !present[uuid] && answers(report.Drivers, e.Vendor) && !e.isOpening(report.Opening) {
+		if !present[uuid] && answers(report.Drivers, e.Vendor) && (taken[e.PCIBusID] || !e.mayBeOpening(report)) {
 			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
@@ -152,20 +152,24 @@ func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// isOpening reports whether the exporter may still be opening a present GPU. The first call for a GPU after a restart
-// of the exporter or driver can take longer than a tick.
-func (e *entry) isOpening(list []gpu.Opening) bool {
-	return e.Present && slices.Contains(list, gpu.Opening{Vendor: e.Vendor, Index: e.Index})
+// mayBeOpening reports whether the exporter may still be opening a present GPU that the report omits. The exporter opens
+// all GPUs after a restart of the exporter or driver, and when the number of GPUs changes. The first call for a GPU can
+// take longer than a tick. Until it returns, the GPU can be any omitted GPU of its vendor, because indices change.
+func (e *entry) mayBeOpening(report gpu.Report) bool {
+	return e.Present && slices.Contains(report.Opening, e.Vendor) && !slices.Contains(report.Lost, e.UUID)
 }
 
-// countOpening returns the number of present GPUs that a report omits because the exporter is still opening them.
-func (r *gpuList) countOpening(report gpu.Report) (n int) {
+// countOpening returns the number of present GPUs that a report omits because the exporter is still opening them. It
+// may be lower than the number of omitted GPUs, because some of them may be lost.
+func (r *gpuList) countOpening(report gpu.Report) int {
+	opening := slices.Clone(report.Opening)
 	for uuid, e := range r.entries {
-		if e.isOpening(report.Opening) && !slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid }) {
-			n++
+		i := slices.Index(opening, e.Vendor)
+		if i >= 0 && e.Present && !slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid }) {
+			opening = slices.Delete(opening, i, i+1)
 		}
 	}
-	return n
+	return len(report.Opening) - len(opening)
 }
 
 // remember adds the last known serial number of the board or chassis if the driver does not report it now. A driver

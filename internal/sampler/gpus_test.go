@@ -42,6 +42,41 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// While a GPU of the same vendor is being opened, a GPU that the report omits must not count as lost, unless the source
+// reports its loss, or another GPU has its PCI address.
+func TestOmittedWhileOpening(t *testing.T) {
+	tests := map[string]struct {
+		change  func(r *gpu.Report, omitted gpu.Device)
+		present bool
+	}{
+		"opened":               {func(*gpu.Report, gpu.Device) {}, true},
+		"another vendor's GPU": {func(r *gpu.Report, _ gpu.Device) { r.Opening = []string{"other"} }, false},
+		"reported as lost":     {func(r *gpu.Report, omitted gpu.Device) { r.Lost = []string{omitted.UUID} }, false},
+		"another GPU is in place": {func(r *gpu.Report, omitted gpu.Device) {
+			omitted.UUID = "GPU-5d2f9a60-0000-4000-8000-000000000003"
+			r.Devices = append(r.Devices, omitted)
+		}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.sampler()
+			w.ticks(s, 1)
+			w.report = &gpu.Report{Drivers: []gpu.Driver{{Name: "nvml"}}, Devices: slices.Clone(w.devices[:1]), Opening: []string{""}}
+			tt.change(w.report, w.devices[1])
+			snap := w.ticks(s, 2)
+			listed := len(w.report.Devices)
+			if tt.present {
+				listed++
+			}
+			i := slices.IndexFunc(snap.GPUs, func(g gpu.GPU) bool { return g.UUID == second })
+			if g := snap.GPUs[i]; g.Present != tt.present || (g.Events.Losses == 0) != tt.present || *snap.DriverGPUs != listed {
+				t.Errorf("present %v, lost %d times, %d GPUs in the driver; want present %v, %d GPUs", g.Present, g.Events.Losses, *snap.DriverGPUs, tt.present, listed)
+			}
+		})
+	}
+}
+
 // A restarted energy counter must count as one reset, even if the exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)

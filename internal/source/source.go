@@ -156,6 +156,7 @@ func add(report *gpu.Report, more gpu.Report) {
 	report.Drivers = append(report.Drivers, more.Drivers...)
 	report.Devices = append(report.Devices, more.Devices...)
 	report.Opening = append(report.Opening, more.Opening...)
+	report.Lost = append(report.Lost, more.Lost...)
 	report.Readings = append(report.Readings, more.Readings...)
 	report.Events = append(report.Events, more.Events...)
 }

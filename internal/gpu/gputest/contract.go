@@ -2,6 +2,7 @@ package gputest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -207,7 +208,11 @@ func testLost(t *testing.T, c contract) {
 	change(n)
 	for range 3 {
 		clock.Advance(time.Second)
-		c.check(t, Read(t, s), n)
+		report := Read(t, s)
+		c.check(t, report, n)
+		if want := []string{c.limits.node(n).GPUs[1].Device.UUID}; !slices.Equal(report.Lost, want) {
+			t.Errorf("lost GPUs: %v, want %v", report.Lost, want)
+		}
 	}
 	n.GPUs[1].Lost = false
 	change(n)

@@ -160,11 +160,14 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 			x.health.Log(s.cfg.Log.With("gpu", x.device.UUID, "pci", x.address), now, err)
 		}
 		if !x.present {
+			if x.device.UUID != "" {
+				report.Lost = append(report.Lost, x.device.UUID)
+			}
 			continue
 		}
 		present++
 		if x.device.UUID == "" && x.lane.Busy() {
-			report.Opening = append(report.Opening, gpu.Opening{Vendor: Vendor, Index: x.number})
+			report.Opening = append(report.Opening, Vendor)
 		}
 		if x.device.UUID == "" || uuids[x.device.UUID] {
 			continue

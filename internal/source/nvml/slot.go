@@ -111,7 +111,10 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 		}
 		if s.reader == nil {
 			if s.lane.Busy() {
-				report.Opening = append(report.Opening, gpu.Opening{Vendor: vendor, Index: s.index})
+				report.Opening = append(report.Opening, vendor)
+			}
+			if s.device.UUID != "" {
+				report.Lost = append(report.Lost, s.device.UUID)
 			}
 			continue
 		}
