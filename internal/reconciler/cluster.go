@@ -9,18 +9,20 @@ import (
 	"github.com/prometheus/common/version"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 type cluster struct {
 	// watches and dynamic make only lists and watches, which can last for minutes and therefore have no timeout.
-	watches kubernetes.Interface
+	watches apiserver.Client
 	dynamic dynamic.Interface
-	// kube and metadata make all other requests, with the timeout requestTimeout.
-	kube     kubernetes.Interface
+	// kube, kinds and metadata make all other requests, with the timeout requestTimeout.
+	kube     apiserver.Client
+	kinds    apiserver.Client
 	metadata metadata.Interface
 }
 
@@ -65,7 +67,7 @@ func clients(cfg *rest.Config) (cluster, error) {
 	// Decoding all pods of a cluster takes much less CPU time with Protobuf than with JSON.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	watches, err := kubernetes.NewForConfig(cfg)
+	watches, err := apiserver.NewForConfig(cfg)
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the watch client: %w", err)
 	}
@@ -74,17 +76,22 @@ func clients(cfg *rest.Config) (cluster, error) {
 		return cluster{}, fmt.Errorf("create the dynamic client: %w", err)
 	}
 	cfg.Timeout = requestTimeout
-	kube, err := kubernetes.NewForConfig(cfg)
+	kube, err := apiserver.NewForConfig(cfg)
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
 	// The limit is high, because a new leader makes thousands of small requests to read the owners of all pods. A pod
 	// has no series until its owners have been read. API Priority and Fairness in the API server also limits these
-	// requests.
+	// requests. The creators of pods cause these requests, so they do not count towards the limit of the client kube,
+	// which renews the Lease.
 	cfg.QPS, cfg.Burst = 200, 400
+	kinds, err := apiserver.NewForConfig(cfg)
+	if err != nil {
+		return cluster{}, fmt.Errorf("create the client for kinds: %w", err)
+	}
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the metadata client: %w", err)
 	}
-	return cluster{watches: watches, dynamic: dyn, kube: kube, metadata: meta}, nil
+	return cluster{watches: watches, dynamic: dyn, kube: kube, kinds: kinds, metadata: meta}, nil
 }

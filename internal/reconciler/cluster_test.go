@@ -39,11 +39,11 @@ func TestRequestTimeout(t *testing.T) {
 
 		requests := map[string]func() error{
 			"patch a node": func() error {
-				_, err := c.kube.CoreV1().Nodes().Patch(ctx, "a", types.ApplyPatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: "gpuledger"})
+				_, err := c.kube.Nodes().Patch(ctx, "a", types.ApplyPatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: "gpuledger"})
 				return err
 			},
 			"get the lease": func() error {
-				_, err := c.kube.CoordinationV1().Leases("gpuledger").Get(ctx, "gpuledger-reconciler", metav1.GetOptions{})
+				_, err := c.kube.Leases("gpuledger").Get(ctx, "gpuledger-reconciler", metav1.GetOptions{})
 				return err
 			},
 			"get an owner": func() error {
@@ -64,7 +64,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 		}
 
-		watch, err := c.watches.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
+		watch, err := c.watches.Nodes().Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

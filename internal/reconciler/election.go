@@ -9,7 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 // election makes one replica at a time the leader.
@@ -23,11 +24,11 @@ type election struct {
 
 // Run calls the function term each time this replica acquires the Lease, until the context ends or the function returns
 // an error.
-func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
+func (e *election) Run(ctx context.Context, kube apiserver.Client, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, term)
 	}
-	lock := newLock(e.lease, kube.CoordinationV1().Leases(e.lease.Namespace), e.log)
+	lock := newLock(e.lease, kube.Leases(e.lease.Namespace), e.log)
 	for ctx.Err() == nil {
 		if err := e.stand(ctx, lock, term); err != nil {
 			return err

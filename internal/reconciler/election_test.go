@@ -12,9 +12,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
@@ -27,7 +27,7 @@ func newElection(identity string) *election {
 
 func holder(t *testing.T, kube *kubetest.Client) string {
 	t.Helper()
-	lease, err := kube.CoordinationV1().Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
+	lease, err := kube.Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func holder(t *testing.T, kube *kubetest.Client) string {
 }
 
 // elect runs an election until stop is called, which checks the result.
-func elect(t *testing.T, e *election, kube kubernetes.Interface, term func(context.Context) error) (stop func()) {
+func elect(t *testing.T, e *election, kube apiserver.Client, term func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- e.Run(ctx, kube, term) }()
@@ -51,7 +51,7 @@ func elect(t *testing.T, e *election, kube kubernetes.Interface, term func(conte
 // checkHeld checks the Lease at the end of the last write.
 func checkHeld(t *testing.T, kube *kubetest.Client) {
 	t.Helper()
-	lease, err := kube.CoordinationV1().Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
+	lease, err := kube.Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
+
+// leaseClient makes requests for Leases.
+type leaseClient = apiserver.Objects[*coordinationv1.Lease, *coordinationv1.LeaseList]
 
 // lock acquires, renews and releases a Lease (coordination.k8s.io/v1). Each write contains the resourceVersion of the
 // previous version, so the API server accepts the write of only one replica. A replica waits for the whole duration of
@@ -21,7 +24,7 @@ import (
 type lock struct {
 	config Lease
 	log    *slog.Logger
-	leases coordinationclient.LeaseInterface
+	leases leaseClient
 	// retry is the interval between two attempts. lasts is the time for which this replica may write after the start of
 	// a renewal. The last third of the Lease's duration is time for writes in flight to end.
 	retry, lasts time.Duration
@@ -32,7 +35,7 @@ type lock struct {
 	renewed time.Time // start of the last request by which this replica acquired or renewed the Lease
 }
 
-func newLock(config Lease, leases coordinationclient.LeaseInterface, log *slog.Logger) *lock {
+func newLock(config Lease, leases leaseClient, log *slog.Logger) *lock {
 	return &lock{
 		config: config, leases: leases, log: log,
 		retry: max(config.Duration/8, 50*time.Millisecond),
@@ -166,7 +169,7 @@ func (l *lock) release(ctx context.Context) {
 }
 
 // editHeld changes the Lease if edit returns true. It returns an error if this replica does not hold the Lease.
-func editHeld(ctx context.Context, leases coordinationclient.LeaseInterface, config Lease, edit func(*coordinationv1.Lease) bool) error {
+func editHeld(ctx context.Context, leases leaseClient, config Lease, edit func(*coordinationv1.Lease) bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := leases.Get(ctx, config.Name, metav1.GetOptions{})
 		if err != nil {

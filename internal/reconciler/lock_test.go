@@ -17,9 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 // leaseServer stores one Lease as an API server does: a write must contain the current resourceVersion.
@@ -84,16 +83,15 @@ func (s *leaseServer) put(lease *coordinationv1.Lease) (*coordinationv1.Lease, e
 // badNetwork is the connection of one replica to the server. While broken is set, requests and responses are lost or take
 // long. While hangs is set, no request is sent.
 type badNetwork struct {
-	kubernetes.Interface
-	coordinationclient.CoordinationV1Interface
-	coordinationclient.LeaseInterface
+	apiserver.Client
+	leaseClient
 	server *leaseServer
 	broken atomic.Bool
 	hangs  atomic.Bool
 }
 
-func (n *badNetwork) CoordinationV1() coordinationclient.CoordinationV1Interface { return n }
-func (n *badNetwork) Leases(string) coordinationclient.LeaseInterface            { return n }
+func (n *badNetwork) Leases(string) leaseClient { return n }
+
 func (n *badNetwork) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return n.send(ctx, n.server.get)
 }

@@ -5,22 +5,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // podInformers returns one informer for all pods if the part "workloads" is enabled, and otherwise an informer for each
 // namespace with exporters.
-func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
+func (p *program) podInformers(kube apiserver.Client) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.runs(partWorkloads) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	var all []cache.SharedIndexInformer
 	for _, ns := range namespaces {
-		informer := watch.Informer(kube.CoreV1().Pods(ns), &corev1.Pod{})
+		informer := watch.Informer(kube.Pods(ns), &corev1.Pod{})
 		_ = informer.SetTransform(p.trim) // this fails only for a running informer
 		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)

@@ -112,7 +112,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	}
 	if p.cfg.runs(partWorkloads) {
 		g.Go(func() error {
-			return p.workloads.Run(ctx, workloads.Cluster{Watches: c.watches, Kube: c.kube, Metadata: c.metadata, Dynamic: c.dynamic, Pods: pods[0], Failures: p.failures})
+			return p.workloads.Run(ctx, workloads.Cluster{Watches: c.watches, Server: c.kinds, Metadata: c.metadata, Dynamic: c.dynamic, Pods: pods[0], Failures: p.failures})
 		})
 	}
 	if p.injector != nil {

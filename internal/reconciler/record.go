@@ -7,13 +7,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
-
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 // record implements [nodes.Record] with the annotations of the Lease, while this replica holds the Lease.
 type record struct {
-	leases coordinationclient.LeaseInterface
+	leases leaseClient
 	lease  Lease
 }
 
@@ -22,7 +20,7 @@ func newRecord(c cluster, l Lease) nodes.Record {
 	if !l.Elect {
 		return nil
 	}
-	return &record{leases: c.kube.CoordinationV1().Leases(l.Namespace), lease: l}
+	return &record{leases: c.kube.Leases(l.Namespace), lease: l}
 }
 
 // Edit implements [nodes.Record]. It returns an error after this replica has lost the Lease.

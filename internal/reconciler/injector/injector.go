@@ -9,9 +9,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/sidecar"
@@ -68,10 +68,10 @@ func (i *Injector) Rejected() {
 }
 
 // Run reads the parameters and the certificate until the context ends.
-func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures *watch.Failures) {
+func (i *Injector) Run(ctx context.Context, kube apiserver.Client, failures *watch.Failures) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	parameters := watch.Informer(kube.CoreV1().ConfigMaps(i.opts.Namespace), &corev1.ConfigMap{}, watch.Named(sidecar.ParametersName))
+	parameters := watch.Informer(kube.ConfigMaps(i.opts.Namespace), &corev1.ConfigMap{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
 	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for a stopped informer
 	all.Go(func() { parameters.RunWithContext(ctx) })
@@ -80,7 +80,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 		i.certificate.Follow(ctx, i.opts.Certificates, i.log)
 		return
 	}
-	secrets := watch.Informer(kube.CoreV1().Secrets(i.opts.Namespace), &corev1.Secret{}, watch.Named(sidecar.ServiceName))
+	secrets := watch.Informer(kube.Secrets(i.opts.Namespace), &corev1.Secret{}, watch.Named(sidecar.ServiceName))
 	failures.Follow(secrets, watch.Secrets)
 	_, _ = secrets.AddEventHandler(handler(i.setSecret))
 	secrets.RunWithContext(ctx)

@@ -204,7 +204,7 @@ func TestLife(t *testing.T) {
 
 func change(t *testing.T, kube *kubetest.Client, authority []byte) {
 	t.Helper()
-	webhooks := kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	webhooks := kube.MutatingWebhookConfigurations()
 	w, err := webhooks.Get(t.Context(), "gpuledger", metav1.GetOptions{})
 	check(t, err)
 	w.Webhooks[0].ClientConfig.CABundle = authority
@@ -214,7 +214,7 @@ func change(t *testing.T, kube *kubetest.Client, authority []byte) {
 
 func checkTrusted(t *testing.T, kube *kubetest.Client, authority []byte) {
 	t.Helper()
-	w, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "gpuledger", metav1.GetOptions{})
+	w, err := kube.MutatingWebhookConfigurations().Get(t.Context(), "gpuledger", metav1.GetOptions{})
 	check(t, err)
 	if len(w.Webhooks) != 1 || len(authority) == 0 || string(w.Webhooks[0].ClientConfig.CABundle) != string(authority) {
 		t.Errorf("caBundle is not the authority of the Secret: %v", w.Webhooks)
@@ -243,7 +243,7 @@ func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPo
 
 func checkParameters(t *testing.T, kube *kubetest.Client, i *Injector) {
 	t.Helper()
-	maps := kube.CoreV1().ConfigMaps(namespace)
+	maps := kube.ConfigMaps(namespace)
 	parameters := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ParametersName}, Data: map[string]string{"image": "i", "nodes": "*"}}
 	steps := []struct {
 		want string
@@ -286,7 +286,7 @@ func TestSecretOfOthers(t *testing.T) {
 		all.Go(func() { i.Lead(ctx, kube, kube, watch.New(slog.New(slog.DiscardHandler))) })
 		time.Sleep(time.Hour)
 		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}}
-		_, err := kube.CoreV1().Secrets(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+		_, err := kube.Secrets(namespace).Create(t.Context(), object, metav1.CreateOptions{})
 		check(t, err)
 		time.Sleep(time.Minute)
 		if missing := i.NotReady(); missing != "" {
@@ -296,7 +296,7 @@ func TestSecretOfOthers(t *testing.T) {
 		object.Data = map[string][]byte{
 			certificate.Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: first.Certificate[0]}), certificate.Server: []byte("x"),
 		}
-		_, err = kube.CoreV1().Secrets(namespace).Update(t.Context(), object, metav1.UpdateOptions{})
+		_, err = kube.Secrets(namespace).Update(t.Context(), object, metav1.UpdateOptions{})
 		check(t, err)
 		time.Sleep(time.Hour)
 		if diff := cmp.Diff(object.Data, secret(t, kube).Data); diff != "" {
@@ -342,7 +342,7 @@ func TestRenewalErrors(t *testing.T) {
 
 func secret(t *testing.T, kube *kubetest.Client) *corev1.Secret {
 	t.Helper()
-	s, err := kube.CoreV1().Secrets(namespace).Get(t.Context(), sidecar.ServiceName, metav1.GetOptions{})
+	s, err := kube.Secrets(namespace).Get(t.Context(), sidecar.ServiceName, metav1.GetOptions{})
 	check(t, err)
 	return s
 }

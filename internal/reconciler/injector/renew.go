@@ -11,10 +11,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	admissionapply "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
-
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/sidecar"
@@ -29,13 +27,13 @@ const (
 
 // Lead makes and renews the certificates until the context ends, and writes their authority into the webhook's
 // configuration. Only the leader calls Lead.
-func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
+func (i *Injector) Lead(ctx context.Context, watches, kube apiserver.Client, failures *watch.Failures) {
 	if i.opts.Certificates != "" {
 		return
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	webhooks := watch.Informer(watches.AdmissionregistrationV1().MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{}, watch.Named(sidecar.Name))
+	webhooks := watch.Informer(watches.MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{}, watch.Named(sidecar.Name))
 	failures.Follow(webhooks, watch.Webhooks)
 	_, _ = webhooks.AddEventHandler(handler(func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
 		i.webhook.Store(w)
@@ -69,7 +67,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 
 // renew writes the Secret if its certificate expires soon. The API server rejects the write if the Secret has changed
 // in the meantime.
-func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
+func (i *Injector) renew(ctx context.Context, kube apiserver.Client) error {
 	present := i.secret.Load()
 	if present == nil {
 		return nil // the Secret has not been read yet, or an administrator must create it
@@ -83,16 +81,31 @@ func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	}
 	secret := present.DeepCopy()
 	secret.Data = data
-	if _, err := kube.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+	if _, err := kube.Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("update secret %s: %w", secret.Name, err)
 	}
 	i.log.Info("renewed the webhook's certificate", "secret", secret.Name)
 	return nil
 }
 
+// trust contains the fields of a MutatingWebhookConfiguration that this program sets.
+type trust struct {
+	metav1.PartialObjectMetadata
+	Webhooks []webhook `json:"webhooks"`
+}
+
+type webhook struct {
+	Name         string       `json:"name"`
+	ClientConfig clientConfig `json:"clientConfig"`
+}
+
+type clientConfig struct {
+	CABundle []byte `json:"caBundle"`
+}
+
 // announce writes the authority into the webhook's configuration. It does not create a deleted configuration, because
 // the reconciler's role does not permit this.
-func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
+func (i *Injector) announce(ctx context.Context, kube apiserver.Client) error {
 	secret, present := i.secret.Load(), i.webhook.Load()
 	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {
 		return nil
@@ -104,13 +117,14 @@ func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) erro
 	if !slices.ContainsFunc(present.Webhooks, other) {
 		return nil
 	}
-	change := admissionapply.MutatingWebhookConfiguration(present.Name).WithUID(present.UID)
+	change := trust{PartialObjectMetadata: metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: present.Name, UID: present.UID},
+	}}
 	for _, w := range present.Webhooks {
-		change.WithWebhooks(admissionapply.MutatingWebhook().WithName(w.Name).
-			WithClientConfig(admissionapply.WebhookClientConfig().WithCABundle(authority...)))
+		change.Webhooks = append(change.Webhooks, webhook{w.Name, clientConfig{authority}})
 	}
-	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	if _, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Apply(ctx, change, options); err != nil {
+	if err := apiserver.Apply(ctx, kube.MutatingWebhookConfigurations(), present.Name, change, fieldManager); err != nil {
 		return fmt.Errorf("apply caBundle of the MutatingWebhookConfiguration %s: %w", present.Name, err)
 	}
 	i.log.Info("wrote the authority into the webhook's configuration", "webhook", present.Name)

@@ -9,17 +9,15 @@ import (
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-
-	applycore "k8s.io/client-go/applyconfigurations/core/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 const pageSize = 500
 
 // Cleanup removes everything that this program ever applied, with any prefix, from every Node. It changes nothing else.
-func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
+func Cleanup(ctx context.Context, kube apiserver.Client, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {
 		return err
@@ -44,10 +42,9 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 	return errors.Join(errs...)
 }
 
-func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) error {
+func clean(ctx context.Context, kube apiserver.Client, n metav1.ObjectMeta) error {
 	if slices.ContainsFunc(n.ManagedFields, setsCondition) {
-		none := applycore.Node(n.Name).WithUID(n.UID)
-		if _, err := kube.CoreV1().Nodes().ApplyStatus(ctx, none, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+		if err := apiserver.Apply(ctx, kube.Nodes(), n.Name, fieldsOf(n), manager, "status"); err != nil {
 			return err
 		}
 	}
@@ -59,10 +56,10 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 
 // withOurs returns the Nodes that have labels, annotations or a condition from this program. It reads all pages of the
 // list before the caller writes a Node, because the API server serves the pages of a list only for a few minutes.
-func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
+func withOurs(ctx context.Context, kube apiserver.Client) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {
-		nodes, err := kube.CoreV1().Nodes().List(ctx, list)
+		nodes, err := kube.Nodes().List(ctx, list)
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}

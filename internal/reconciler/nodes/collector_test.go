@@ -96,7 +96,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 		}
 	}
 
-	pods := watch.Informer(kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
+	pods := watch.Informer(kube.Pods(metav1.NamespaceAll), &corev1.Pod{})
 	if err := pods.SetTransform(func(obj any) (any, error) { return labels.Keep(obj.(*corev1.Pod)), nil }); err != nil {
 		t.Fatal(err)
 	}

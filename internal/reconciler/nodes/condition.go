@@ -15,8 +15,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
-
-	applycore "k8s.io/client-go/applyconfigurations/core/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 const conditionType = "GPULedgerHealthy"
@@ -213,10 +212,12 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	if want.status != n.condition.status {
 		since = now
 	}
-	c := applycore.NodeCondition().WithType(conditionType).WithStatus(want.status).WithReason(want.reason).WithMessage(want.message).
-		WithLastHeartbeatTime(now).WithLastTransitionTime(since)
-	node := applycore.Node(n.Name).WithUID(n.UID).WithStatus(applycore.NodeStatus().WithConditions(c))
-	_, err := t.kube.CoreV1().Nodes().ApplyStatus(ctx, node, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	fields := conditionFields{PartialObjectMetadata: fieldsOf(n.ObjectMeta)}
+	fields.Status.Conditions = []corev1.NodeCondition{{
+		Type: conditionType, Status: want.status, Reason: want.reason, Message: want.message,
+		LastHeartbeatTime: now, LastTransitionTime: since,
+	}}
+	err := apiserver.Apply(ctx, t.kube.Nodes(), n.Name, fields, manager, "status")
 	if err != nil && ctx.Err() != nil {
 		return true // the context ended
 	}
@@ -224,6 +225,14 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 		t.announce(n, want)
 	}
 	return t.result(err, n.Name, kindCondition)
+}
+
+// conditionFields contains the fields of a Node that an apply of the condition sets.
+type conditionFields struct {
+	metav1.PartialObjectMetadata
+	Status struct {
+		Conditions []corev1.NodeCondition `json:"conditions"`
+	} `json:"status"`
 }
 
 // announce writes an Event for a changed condition, but no Event for a Node whose first condition is healthy.

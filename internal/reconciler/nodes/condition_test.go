@@ -23,7 +23,7 @@ import (
 
 func (w *world) condition(node string) *corev1.NodeCondition {
 	w.t.Helper()
-	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
+	n, err := w.kube.Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
 	w.check(err)
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "GPULedgerHealthy" })
 	if i < 0 {
@@ -125,7 +125,7 @@ func TestConditionEvents(t *testing.T) {
 		want := func(events ...string) {
 			t.Helper()
 			w.wait(3 * time.Minute)
-			list, err := w.kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+			list, err := w.kube.Events("").List(t.Context(), metav1.ListOptions{})
 			w.check(err)
 			var got []string
 			for _, e := range list.Items {
@@ -153,7 +153,7 @@ func TestConditionEvents(t *testing.T) {
 			w.setHealth(n, health.Reset, "xid_48")
 		}
 		w.wait(3 * time.Minute)
-		list, err := w.kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		list, err := w.kube.Events("").List(t.Context(), metav1.ListOptions{})
 		w.check(err)
 		if n := len(list.Items); n != 2+9 {
 			t.Errorf("%d events, want 11: the tenth change of the hour is the last", n)

@@ -7,9 +7,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
@@ -28,10 +28,10 @@ type daemonSets struct {
 	reported bool
 }
 
-func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watch.Failures, log *slog.Logger) *daemonSets {
+func newDaemonSets(kube apiserver.Client, o exporter.Options, failures *watch.Failures, log *slog.Logger) *daemonSets {
 	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
 	for listed := range o.DaemonSets {
-		informer := watch.Informer(kube.AppsV1().DaemonSets(listed.Namespace), &appsv1.DaemonSet{}, watch.Named(listed.Name))
+		informer := watch.Informer(kube.DaemonSets(listed.Namespace), &appsv1.DaemonSet{}, watch.Named(listed.Name))
 		_ = informer.SetTransform(trimDaemonSet) // this fails only for a running informer
 		failures.Follow(informer, watch.DaemonSets)
 		d.informers = append(d.informers, informer)

@@ -158,10 +158,10 @@ func TestForgedExporter(t *testing.T) {
 func TestEvidenceLater(t *testing.T) {
 	update := func(change func(*corev1.Node)) func(*world) {
 		return func(w *world) {
-			n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), "a", metav1.GetOptions{})
+			n, err := w.kube.Nodes().Get(w.t.Context(), "a", metav1.GetOptions{})
 			w.check(err)
 			change(n)
-			_, err = w.kube.CoreV1().Nodes().Update(w.t.Context(), n, metav1.UpdateOptions{})
+			_, err = w.kube.Nodes().Update(w.t.Context(), n, metav1.UpdateOptions{})
 			w.check(err)
 		}
 	}
@@ -170,12 +170,12 @@ func TestEvidenceLater(t *testing.T) {
 			slice := &resourcev1.ResourceSlice{
 				ObjectMeta: metav1.ObjectMeta{Name: "s1"}, Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: new("a")},
 			}
-			_, err := w.kube.ResourceV1().ResourceSlices().Create(w.t.Context(), slice, metav1.CreateOptions{})
+			_, err := w.kube.ResourceSlices().Create(w.t.Context(), slice, metav1.CreateOptions{})
 			w.check(err)
 		}
 	}
 	withdraw := func(w *world) {
-		w.check(w.kube.ResourceV1().ResourceSlices().Delete(w.t.Context(), "s1", metav1.DeleteOptions{}))
+		w.check(w.kube.ResourceSlices().Delete(w.t.Context(), "s1", metav1.DeleteOptions{}))
 	}
 	var listed atomic.Bool
 	tests := []struct {

@@ -57,7 +57,7 @@ type resourceSlices struct {
 // followSlices waits until the API server serves resource.k8s.io/v1, which is not enabled by default before Kubernetes
 // 1.34.
 func (t *term) followSlices(ctx context.Context) error {
-	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
+	if !watch.Served(ctx, t.kube, resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil
 	}
 	s, err := t.newSlices()
@@ -71,7 +71,7 @@ func (t *term) followSlices(ctx context.Context) error {
 
 func (t *term) newSlices() (*resourceSlices, error) {
 	s := &resourceSlices{
-		informer: watch.Informer(t.watches.ResourceV1().ResourceSlices(), &resourcev1.ResourceSlice{}),
+		informer: watch.Informer(t.watches.ResourceSlices(), &resourcev1.ResourceSlice{}),
 		first:    t.admit,
 		nodes:    make(map[string]int),
 	}

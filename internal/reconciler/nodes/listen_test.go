@@ -19,7 +19,7 @@ import (
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		pods := watch.Informer(w.kube.CoreV1().Pods(worldDaemonSet.Namespace), &corev1.Pod{})
+		pods := watch.Informer(w.kube.Pods(worldDaemonSet.Namespace), &corev1.Pod{})
 		ctx, end := context.WithCancel(t.Context())
 		end()
 		pods.RunWithContext(ctx)
@@ -39,7 +39,7 @@ func TestOwners(t *testing.T) {
 		w := newWorld(t)
 		w.createExporter("true")
 		w.createExporter("forged")
-		w.check(w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Delete(t.Context(), "exporter-forged", metav1.DeleteOptions{}))
+		w.check(w.kube.Pods(worldDaemonSet.Namespace).Delete(t.Context(), "exporter-forged", metav1.DeleteOptions{}))
 		w.createPod("forged", "invented")
 		trm, stop := w.lead()
 		defer stop()
@@ -56,7 +56,7 @@ func TestOwners(t *testing.T) {
 
 		// After a DaemonSet is deleted, it owns no pods. A new DaemonSet with the same name does not own the pods of
 		// the old DaemonSet.
-		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
+		daemonSets := w.kube.DaemonSets(worldDaemonSet.Namespace)
 		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
 		synctest.Wait()
 		if got := trm.fleet.census(); got[conditionNotOwned] != 2 || trm.fleet.size() != 0 {
@@ -78,11 +78,11 @@ func TestOwners(t *testing.T) {
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {
-			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
+			w.check(w.kube.Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
 			w.createNode("a", "other")
 		},
 		"in one update": func(w *world) { // this event arrives after a broken watch
-			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), gpuNode("a", "other"), metav1.UpdateOptions{})
+			_, err := w.kube.Nodes().Update(w.t.Context(), gpuNode("a", "other"), metav1.UpdateOptions{})
 			w.check(err)
 		},
 	} {

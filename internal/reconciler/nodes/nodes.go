@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
@@ -20,7 +20,7 @@ import (
 // [Nodes.Keep] returns. The caller runs the informers.
 type Cluster struct {
 	// Watches makes lists and watches, and Kube makes all other requests.
-	Watches, Kube kubernetes.Interface
+	Watches, Kube apiserver.Client
 	Pods          []cache.SharedIndexInformer
 	// Record stores the change budget. If it is nil, the budget is kept in memory.
 	Record Record

@@ -11,19 +11,16 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
-
-	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 type inventories interface {
@@ -35,8 +32,8 @@ type inventories interface {
 // every exporter again.
 type term struct {
 	opts     Options
-	watches  kubernetes.Interface
-	kube     kubernetes.Interface
+	watches  apiserver.Client
+	kube     apiserver.Client
 	log      *slog.Logger
 	counts   *counts
 	failures *watch.Failures
@@ -86,7 +83,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		changes:   newChanges(c.Record, spentKey, log),
 		pods:      c.Pods,
 		owners:    newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
-		nodes:     watch.Informer(c.Watches.CoreV1().Nodes(), &corev1.Node{}),
+		nodes:     watch.Informer(c.Watches.Nodes(), &corev1.Node{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(
@@ -112,8 +109,8 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 func (t *term) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
-	defer broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: t.kube.CoreV1().Events("")}).Stop()
-	t.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpuledger-reconciler"})
+	defer broadcaster.StartRecordingToSink(apiserver.EventSink{Client: t.kube}).Stop()
+	t.events = broadcaster.NewRecorder(apiserver.Scheme, corev1.EventSource{Component: "gpuledger-reconciler"})
 	delivered, err := t.listen()
 	switch {
 	case ctx.Err() != nil:

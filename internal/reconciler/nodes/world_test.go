@@ -195,7 +195,7 @@ func (w *world) term(pods cache.SharedIndexInformer) *term {
 // lead runs a term until the returned function is called.
 func (w *world) lead() (*term, func()) {
 	w.t.Helper()
-	pods := watch.Informer(w.kube.CoreV1().Pods(worldDaemonSet.Namespace), &corev1.Pod{})
+	pods := watch.Informer(w.kube.Pods(worldDaemonSet.Namespace), &corev1.Pod{})
 	w.check(pods.SetTransform(func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			return w.opts.Exporters.Keep(pod), nil
@@ -227,7 +227,7 @@ func (w *world) wait(d time.Duration) {
 
 func (w *world) labels(node string) map[string]string {
 	w.t.Helper()
-	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
+	n, err := w.kube.Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
 	w.check(err)
 	labels := make(map[string]string)
 	for key, value := range n.Labels {

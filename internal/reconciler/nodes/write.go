@@ -10,12 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-
-	applycore "k8s.io/client-go/applyconfigurations/core/v1"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
 // sync writes a Node if the Node differs from its desired state. It returns false if the Node must be requeued.
@@ -171,10 +169,18 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 
 // apply sets the desired labels and annotations on a Node, and removes this program's other labels and annotations. The
 // request contains the UID, because an apply without a UID would create a deleted Node again.
-func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
-	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
-	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	return err
+func apply(ctx context.Context, kube apiserver.Client, to metav1.ObjectMeta, want nodelabel.Desired) error {
+	fields := fieldsOf(to)
+	fields.Labels, fields.Annotations = want.Labels, want.Annotations
+	return apiserver.Apply(ctx, kube.Nodes(), to.Name, fields, manager)
+}
+
+// fieldsOf returns the fields that identify a Node in an apply.
+func fieldsOf(to metav1.ObjectMeta) metav1.PartialObjectMetadata {
+	return metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: to.Name, UID: to.UID},
+	}
 }
 
 var errNothing = errors.New("nothing to take over")
@@ -182,7 +188,7 @@ var errNothing = errors.New("nothing to take over")
 // takeOver makes this program the owner of the fields of the field manager that it replaces. After that, an apply can
 // remove these fields.
 func (t *term) takeOver(ctx context.Context, name string) error {
-	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	n, err := t.kube.Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -193,7 +199,7 @@ func (t *term) takeOver(ctx context.Context, name string) error {
 	if patch == nil {
 		return errNothing
 	}
-	_, err = t.kube.CoreV1().Nodes().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager})
+	_, err = t.kube.Nodes().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager})
 	return err
 }
 

@@ -15,11 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
@@ -75,7 +75,7 @@ func TestTermEndsUnderAWrite(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(released)
-	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	kube, err := apiserver.NewForConfig(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 )
 
 // lackedAgain is the interval between two checks for a resource that the API server does not serve yet. An upgrade of
@@ -19,15 +18,21 @@ const (
 	unknownAgain = 30 * time.Second
 )
 
+// Server returns the resources that the API server serves in an API group and version. The client in package apiserver
+// implements it.
+type Server interface {
+	ServedResources(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
 // Served waits until the API server serves a resource. It returns false if the context ends first.
-func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource, log *slog.Logger) bool {
+func Served(ctx context.Context, server Server, of schema.GroupVersionResource, log *slog.Logger) bool {
 	_, ok := ServedVersion(ctx, server, []schema.GroupVersionResource{of}, log)
 	return ok
 }
 
 // ServedVersion waits until the API server serves one of the given versions of a resource, and returns the first
 // version that is served. It returns false if the context ends first.
-func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
+func ServedVersion(ctx context.Context, server Server, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
 	logged := false
 	for {
 		again := lackedAgain
@@ -55,8 +60,8 @@ func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfac
 }
 
 // serves returns an error if it cannot determine whether the API server serves the resource.
-func serves(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource) (bool, error) {
-	list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
+func serves(ctx context.Context, server Server, of schema.GroupVersionResource) (bool, error) {
+	list, err := server.ServedResources(ctx, of.GroupVersion().String())
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

@@ -15,10 +15,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
@@ -47,7 +47,7 @@ func TestServed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kube, look := kubetest.New(), 0
-				kube.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+				kube.PrependReactor("get", "resources", func(clienttesting.Action) (bool, runtime.Object, error) {
 					look++
 					if look <= tt.fails {
 						return true, nil, away
@@ -60,7 +60,7 @@ func TestServed(t *testing.T) {
 				})
 				var out bytes.Buffer
 				begun := time.Now()
-				if !watch.Served(t.Context(), kube.Discovery(), slices, slog.New(slog.NewTextHandler(&out, nil))) {
+				if !watch.Served(t.Context(), kube, slices, slog.New(slog.NewTextHandler(&out, nil))) {
 					t.Error("the resource is not served")
 				}
 				if took := time.Since(begun); took != tt.took {
@@ -81,15 +81,15 @@ func TestServedEnds(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
 	defer server.Close()
 	defer close(hangs)
-	hanging, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	hanging, err := apiserver.NewForConfig(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kube := range map[string]kubernetes.Interface{"missing": kubetest.New(), "hanging": hanging} {
+	for name, kube := range map[string]watch.Server{"missing": kubetest.New(), "hanging": hanging} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if watch.Served(ctx, kube.Discovery(), slices, slog.New(slog.DiscardHandler)) {
+			if watch.Served(ctx, kube, slices, slog.New(slog.DiscardHandler)) {
 				t.Error("the resource is served")
 			}
 		})

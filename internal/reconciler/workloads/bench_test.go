@@ -86,7 +86,7 @@ func follow(b *testing.B) busy {
 	go informer.RunWithContext(ctx)
 	owners, failures := benchOwners(b), reconcilerwatch.New(slog.New(slog.DiscardHandler))
 	go func() {
-		_ = w.Run(ctx, workloads.Cluster{Watches: kube, Kube: kube, Metadata: owners, Pods: informer, Failures: failures})
+		_ = w.Run(ctx, workloads.Cluster{Watches: kube, Server: kube, Metadata: owners, Pods: informer, Failures: failures})
 	}()
 	for range time.Tick(100 * time.Millisecond) {
 		if shown(b, w) == benchPods {

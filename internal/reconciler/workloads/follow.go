@@ -82,10 +82,10 @@ func (w *Workloads) remove(b *book, obj any) {
 // followClaims waits until the API server serves resource claims (Kubernetes 1.34). Without resource claims, or without
 // the permission to read them, only extended resources are counted.
 func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
-	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
+	if !watch.Served(ctx, c.Server, resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
 	}
-	informer := watch.Informer(c.Watches.ResourceV1().ResourceClaims(metav1.NamespaceAll), &resourcev1.ResourceClaim{})
+	informer := watch.Informer(c.Watches.ResourceClaims(metav1.NamespaceAll), &resourcev1.ResourceClaim{})
 	c.Failures.Follow(informer, watch.ResourceClaims)
 	// This call fails only for a running informer.
 	_ = informer.SetTransform(func(obj any) (any, error) {

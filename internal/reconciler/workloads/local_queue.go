@@ -87,7 +87,7 @@ func (b *book) showStale() {
 }
 
 func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) error {
-	of, ok := watch.ServedVersion(ctx, c.Kube.Discovery(), localQueues, w.log)
+	of, ok := watch.ServedVersion(ctx, c.Server, localQueues, w.log)
 	if !ok || !w.mayList(ctx, c, of, b) {
 		return nil
 	}

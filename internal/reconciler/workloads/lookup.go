@@ -28,7 +28,7 @@ const (
 // callers that request the same owner share one request.
 type lookup struct {
 	objects metadata.Interface
-	kinds   meta.ResettableRESTMapperWithContext
+	kinds   *kinds
 	labels  []string // names of the labels that pods inherit from owners
 	count   func(result string)
 	log     *slog.Logger
@@ -42,9 +42,6 @@ type lookup struct {
 	closed map[scope]time.Time
 	// logged contains the logged errors by reason and kind.
 	logged map[string]bool
-
-	renewal sync.Mutex
-	reset   time.Time
 }
 
 // The namespace of a scope is empty for cluster-scoped kinds.
@@ -65,7 +62,7 @@ type answer struct {
 	until            time.Time
 }
 
-func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithContext, count func(string), log *slog.Logger) *lookup {
+func newLookup(objects metadata.Interface, kinds *kinds, count func(string), log *slog.Logger) *lookup {
 	return &lookup{
 		objects: objects, kinds: kinds, count: count, log: log,
 		known:  make(map[reference]answer),
@@ -115,6 +112,7 @@ func (l *lookup) remember(of reference, a answer) {
 }
 
 func (l *lookup) forget() {
+	l.kinds.forget()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.known, func(_ reference, a answer) bool { return !time.Now().Before(a.until) })
@@ -138,12 +136,12 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		a.self.namespace = "" // static pods are owned by a Node, which has no owner
 		return a
 	}
-	mapping, err := l.mapping(ctx, gk, gv.Version)
+	resource, err := l.kinds.resource(ctx, gv, of.kind)
 	if err != nil {
 		a.why = l.explain(err, of)
 		return a
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	if !resource.Namespaced {
 		a.self.namespace = ""
 	} else if of.namespace == "" {
 		a.why = invalid // a cluster-scoped object cannot have a namespaced owner
@@ -153,7 +151,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		a.why = forbidden
 		return a
 	}
-	return l.get(ctx, mapping.Resource, gk, a.self)
+	return l.get(ctx, gv.WithResource(resource.Name), gk, a.self)
 }
 
 func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, gk schema.GroupKind, self reference) answer {
@@ -181,29 +179,6 @@ func (a answer) result() string {
 		return resultFound
 	}
 	return string(a.why)
-}
-
-// mapping returns the resource of a kind. If the kind is unknown, mapping reads the served kinds again, because the
-// kind may have been installed in the meantime. It does this at most once in the time refusedFor.
-func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
-	looked := time.Now()
-	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
-	if !meta.IsNoMatchError(err) || !l.renewed(ctx, looked) {
-		return m, err
-	}
-	return l.kinds.RESTMappingWithContext(ctx, gk, version)
-}
-
-// renewed reads the served kinds again, unless they were read recently. It reports whether the kinds were read at the
-// time looked or later.
-func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
-	l.renewal.Lock()
-	defer l.renewal.Unlock()
-	if time.Since(l.reset) >= refusedFor {
-		l.kinds.ResetWithContext(ctx)
-		l.reset = time.Now()
-	}
-	return !l.reset.Before(looked)
 }
 
 func (l *lookup) isClosed(at scope) bool {

@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata/fake"
@@ -21,7 +23,7 @@ import (
 // memory.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))
+		l := newLookup(nil, newKinds(nil), nil, slog.New(slog.DiscardHandler))
 		for i := range 1000 {
 			ns := fmt.Sprintf("ci-%d", i)
 			l.close(scope{schema.GroupKind{Group: "batch", Kind: "Job"}, ns})
@@ -35,40 +37,60 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed simulates a kind that is installed after the first request. All callers get the old list of kinds before
-// the first caller requests the new list.
-type installed struct {
-	meta.ResettableRESTMapperWithContext
-	first sync.WaitGroup
-	fresh atomic.Bool
+// served is an API server that serves the given resources of the API group batch/v1. Each request takes a second.
+type served struct {
+	jobs     []metav1.APIResource
+	requests atomic.Int32
 }
 
-func (k *installed) ResetWithContext(context.Context) { k.fresh.Store(true) }
-
-func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
-	if k.fresh.Load() {
-		return &meta.RESTMapping{}, nil
+func (s *served) ServedResources(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+	s.requests.Add(1)
+	time.Sleep(time.Second)
+	if groupVersion != "batch/v1" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
 	}
-	k.first.Done()
-	k.first.Wait()
-	return nil, &meta.NoKindMatchError{GroupKind: gk}
+	return &metav1.APIResourceList{APIResources: s.jobs}, nil
 }
 
-// TestKindsReadAnewForAll checks that concurrent requests for a new kind read the list of kinds only once, and that all
-// of them find the kind.
-func TestKindsReadAnewForAll(t *testing.T) {
-	kinds := &installed{}
-	l := newLookup(nil, kinds, nil, slog.New(slog.DiscardHandler))
-	var looking sync.WaitGroup
-	kinds.first.Add(tracers)
-	for range tracers {
-		looking.Go(func() {
-			if _, err := l.mapping(t.Context(), schema.GroupKind{Group: "workload.example", Kind: "TrainJob"}, "v1"); err != nil {
-				t.Error(err)
+var job = metav1.APIResource{Name: "jobs", Kind: "Job", Namespaced: true}
+
+// TestKinds checks that concurrent requests for a kind read the list of resources only once, and that the list is read
+// again for a kind that is installed later.
+func TestKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &served{jobs: []metav1.APIResource{{Name: "jobs/status", Kind: "Job", Namespaced: true}}}
+		k := newKinds(server)
+		ask := func(group, kind string, found bool, requests int32) {
+			t.Helper()
+			var asking sync.WaitGroup
+			for range tracers {
+				asking.Go(func() {
+					r, err := k.resource(t.Context(), schema.GroupVersion{Group: group, Version: "v1"}, kind)
+					if found && (err != nil || r.Name != "jobs") || !found && !meta.IsNoMatchError(err) {
+						t.Errorf("%s in %s: %+v, %v; is it served: %v", kind, group, r, err, found)
+					}
+				})
 			}
-		})
-	}
-	looking.Wait()
+			asking.Wait()
+			if n := server.requests.Swap(0); n != requests {
+				t.Errorf("%d requests for the kind %s in %s, want %d", n, kind, group, requests)
+			}
+		}
+		ask("batch", "Job", false, 1)
+		ask("batch", "Job", false, 0)
+		ask("missing.example", "Job", false, 1)
+		server.jobs = append(server.jobs, job)
+		time.Sleep(refusedFor)
+		ask("batch", "Job", true, 1)
+		time.Sleep(refusedFor)
+		ask("batch", "Job", true, 0)
+		ask("batch", "CronJob", false, 1)
+		ask("missing.example", "Job", false, 1)
+		time.Sleep(foundFor)
+		if k.forget(); len(k.lists) != 0 {
+			t.Errorf("%d lists are cached", len(k.lists))
+		}
+	})
 }
 
 func TestTermEndsUnderALookup(t *testing.T) {
@@ -78,19 +100,9 @@ func TestTermEndsUnderALookup(t *testing.T) {
 		end()
 		return true, nil, context.Canceled
 	})
-	kinds := meta.NewDefaultRESTMapper(nil)
-	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
-	l := newLookup(objects, resettable{kinds}, func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
-	job := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
-	if why := l.controllerOf(ctx, job).why; why != failed {
+	l := newLookup(objects, newKinds(&served{jobs: []metav1.APIResource{job}}), func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
+	train := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
+	if why := l.controllerOf(ctx, train).why; why != failed {
 		t.Errorf("the reason is %q", why)
 	}
-}
-
-type resettable struct{ *meta.DefaultRESTMapper }
-
-func (resettable) ResetWithContext(context.Context) {}
-
-func (r resettable) RESTMappingWithContext(_ context.Context, gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return r.RESTMapping(gk, versions...)
 }

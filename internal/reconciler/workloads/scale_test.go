@@ -36,7 +36,7 @@ func TestManyPods(t *testing.T) {
 
 		for _, p := range pods {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-			if _, err := w.kube.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			if _, err := w.kube.Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait() // the fake client's watch buffers at most 100 events
@@ -52,7 +52,7 @@ func TestManyPods(t *testing.T) {
 		}
 		w.scrapes(*scrapes, *size)
 		for _, p := range pods {
-			if err := w.kube.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
+			if err := w.kube.Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

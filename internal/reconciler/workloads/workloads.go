@@ -9,23 +9,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // Cluster contains the clients and the informer for workloads. The informer for pods stores the objects that
 // [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
-	// Watches makes lists and watches, and Kube makes all other requests.
-	Watches  kubernetes.Interface
-	Kube     kubernetes.Interface
+	// Watches makes lists and watches. The other clients have a timeout.
+	Watches  apiserver.Client
+	Server   watch.Server
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	Pods     cache.SharedIndexInformer
@@ -79,8 +77,7 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 		defer w.opts.Archive.Repeat(nil)
 	}
 
-	kinds := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.Kube.Discovery()))
-	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
+	look := newLookup(c.Metadata, newKinds(c.Server), func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
 	look.labels = w.opts.ownerLabels()
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
 	g.Go(func() error { return w.followClaims(ctx, c, b) })

@@ -250,11 +250,11 @@ func (w *world) stall(resource string, until <-chan struct{}) {
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		informer := watch.Informer(w.kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
+		informer := watch.Informer(w.kube.Pods(metav1.NamespaceAll), &corev1.Pod{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		informer.RunWithContext(ctx)
-		c := workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)}
+		c := workloads.Cluster{Watches: w.kube, Server: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)}
 		if err := w.Run(t.Context(), c); err == nil {
 			t.Error("a term with a stopped informer ended without an error")
 		}

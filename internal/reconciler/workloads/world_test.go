@@ -154,7 +154,7 @@ func options(t testing.TB, events *bytes.Buffer, args ...string) workloads.Optio
 func (w *world) lead() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	informer := watch.Informer(w.kube.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{})
+	informer := watch.Informer(w.kube.Pods(metav1.NamespaceAll), &corev1.Pod{})
 	err := informer.SetTransform(func(obj any) (any, error) {
 		if p, ok := obj.(*corev1.Pod); ok {
 			if kept, ok := w.Keep(p); ok {
@@ -169,7 +169,7 @@ func (w *world) lead() {
 	var g errgroup.Group
 	g.Go(func() error { informer.RunWithContext(ctx); return nil })
 	g.Go(func() error {
-		return w.Run(ctx, workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)})
+		return w.Run(ctx, workloads.Cluster{Watches: w.kube, Server: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)})
 	})
 	w.stop = func() {
 		cancel()

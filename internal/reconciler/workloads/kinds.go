@@ -1,0 +1,95 @@
+package workloads
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// kinds finds the resource of a kind, such as "jobs" for a Job. It caches the lists of resources of the API groups. It
+// is safe for concurrent use.
+type kinds struct {
+	server watch.Server
+
+	flights singleflight.Group
+
+	mu    sync.Mutex
+	lists map[schema.GroupVersion]servedList
+}
+
+type servedList struct {
+	resources []metav1.APIResource
+	read      time.Time
+}
+
+func newKinds(server watch.Server) *kinds {
+	return &kinds{server: server, lists: make(map[schema.GroupVersion]servedList)}
+}
+
+// resource returns the resource of a kind. The error is [meta.NoKindMatchError] if the API server does not serve the
+// kind. If the kind is not in a list that is older than refusedFor, resource reads the list again, because the kind may
+// have been installed in the meantime.
+func (k *kinds) resource(ctx context.Context, gv schema.GroupVersion, kind string) (metav1.APIResource, error) {
+	list := k.recall(gv)
+	r, ok := list.find(kind)
+	if !ok && time.Since(list.read) >= refusedFor {
+		v, err, _ := k.flights.Do(gv.String(), func() (any, error) { return k.list(ctx, gv) })
+		if err != nil {
+			return metav1.APIResource{}, err
+		}
+		r, ok = v.(servedList).find(kind)
+	}
+	if !ok {
+		return metav1.APIResource{}, &meta.NoKindMatchError{GroupKind: gv.WithKind(kind).GroupKind(), SearchedVersions: []string{gv.Version}}
+	}
+	return r, nil
+}
+
+func (k *kinds) recall(gv schema.GroupVersion) servedList {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lists[gv]
+}
+
+// list returns an empty list for an API group that the API server does not serve.
+func (k *kinds) list(ctx context.Context, gv schema.GroupVersion) (servedList, error) {
+	list := servedList{read: time.Now()}
+	switch found, err := k.server.ServedResources(ctx, gv.String()); {
+	case err == nil:
+		list.resources = found.APIResources
+	case !apierrors.IsNotFound(err):
+		return list, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lists[gv] = list
+	return list, nil
+}
+
+func (l servedList) find(kind string) (metav1.APIResource, bool) {
+	i := slices.IndexFunc(l.resources, func(r metav1.APIResource) bool {
+		return r.Kind == kind && !strings.Contains(r.Name, "/") // "jobs/status" is a subresource
+	})
+	if i < 0 {
+		return metav1.APIResource{}, false
+	}
+	return l.resources[i], true
+}
+
+// forget removes old lists, because the creator of a pod can name any API group.
+func (k *kinds) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.lists, func(_ schema.GroupVersion, l servedList) bool { return time.Since(l.read) >= foundFor })
+}
