@@ -5,7 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated has its own type of annotations, because the type in the SDK does not have the fields for Prometheus.
+// annotated has its own type of annotations, because the type in the SDK lacks the fields for Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -15,8 +15,8 @@ type annotations struct {
 	List []annotation `json:"list"`
 }
 
-// annotation marks the samples of a query on all panels with a time axis. Grafana evaluates the query at each step,
-// whose length is $__interval.
+// annotation marks the samples of a query on all panels with a time axis. Grafana evaluates the query at each step. The
+// length of a step is $__interval.
 type annotation struct {
 	Name        string               `json:"name"`
 	Datasource  common.DataSourceRef `json:"datasource"`
@@ -40,10 +40,10 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the nodes of all boards on the previous day, so it does not mark a board
-		// that returns to its node within a day.
+		// For the whole fleet, the query reads the nodes of all boards on the previous day. Therefore it does not mark
+		// a board that returns to its node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// For selected boards, the query reads the hours in which the boards were in each node, and uses the last node,
+		// For selected boards, the query reads the hours in which the boards were in each node. It uses the last node,
 		// as the alert GPULedgerGPUMoved does. It may not mark a board that returns within two hours.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`

@@ -5,7 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is the schema version of Grafana 10, from which later versions of Grafana migrate dashboards.
+// schemaVersion is the schema version of Grafana 10. Later versions of Grafana migrate such dashboards.
 const schemaVersion = 39
 
 // Alerts and bookmarks use the UIDs of the dashboards.
@@ -20,7 +20,7 @@ const (
 	uidStatement = "gpuledger-statement"
 )
 
-// All dashboards have this tag, which the links at the top of a dashboard use.
+// All dashboards have this tag. The links at the top of a dashboard use it.
 const tag = "gpuledger"
 
 // every is the value of a variable without a selection. It also matches a missing label.

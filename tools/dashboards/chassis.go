@@ -6,7 +6,7 @@ import (
 )
 
 // housed selects the GPUs of the chassis. A GPU that reports no chassis is in the chassis of its machine. In a table,
-// the chassis cell of these GPUs is empty. The link in this cell selects all GPUs of the machine that report no
+// the chassis cell of such a GPU is empty. The link in this cell selects all GPUs of the machine that report no
 // chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
@@ -15,8 +15,8 @@ var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 
-// housings contains the values of the chassis variable. If a link has set a machine, they include the value of an empty
-// cell.
+// housings contains the values of the chassis variable. If a link has set a machine, housings includes the value of an
+// empty cell.
 var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""})
   or label_replace(group (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="", node="$machine"}), "chassis_serial", "NONE", "", ""))`, "NONE", emptyCell)

@@ -64,7 +64,7 @@ func place() []column {
 	}
 }
 
-// placed contains the columns for a place (node and slot) of a board, with the first and the last time in this place.
+// placed contains the columns for a place (node and slot) of a board, with the first and the last time in it.
 var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},

@@ -12,7 +12,7 @@ func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// A rule computes the result for an hour during the next hour. At a full hour, hour therefore returns the result for
+// A rule computes the result for an hour during the next hour. Therefore, at a full hour, hour returns the result for
 // the hour that ended one hour earlier.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 

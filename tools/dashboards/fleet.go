@@ -7,14 +7,14 @@ import (
 // fleetHour adds up the results of a rule for the previous hour.
 func fleetHour(rule string) string { return `sum(` + hour(rule+`{cluster=~"$cluster"}`) + `)` }
 
-// modelHour does the same as [fleetHour] for a rule with the label model.
+// modelHour is like [fleetHour], but for a rule with the label model.
 func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
 // heldNow returns the GPUs that pods or units hold, wholly or in part. activeNow returns the share of the time in which
 // each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
-// record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
+// record is scraped every minute. A GPU stays present for five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
 	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[4m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[4m])), 1)`
@@ -36,7 +36,7 @@ func fleet() *dashboard.DashboardBuilder {
 	byModel := func(expr string) string {
 		return fill(`sum by (model) (topk by (cluster, UUID) (1, GPUS) * on (cluster, UUID) group_left () (EXPR)) or 0 * count by (model) (GPUS)`, "EXPR", expr, "GPUS", gpus)
 	}
-	// The place of a lost GPU is known from the earlier record and, until the next boot, from the exporter.
+	// The place of a lost GPU is known from the earlier record. Until the next boot, the exporter also reports it.
 	failed := func(failure, by, labels string) string {
 		return fill(`sum by (BY) (group by (cluster, node, UUID) (ROSE)
   * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (

@@ -89,7 +89,7 @@ func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 
 var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_\w+_total`)
 
-// The record is scraped once a minute; with a shorter step, Grafana would compute rates from fewer than two samples.
+// The record is scraped once a minute. With a shorter step, Grafana would compute rates from fewer than two samples.
 func query(id, expr string) *prometheus.DataqueryBuilder {
 	q := prometheus.NewDataqueryBuilder().RefId(id).Expr(expr).Datasource(source)
 	if ofRecord.MatchString(expr) {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// The expressions in this file are for several panels. Every join is on (cluster, node, UUID). In the Prometheus of a
+// Several panels use the expressions in this file. Every join is on (cluster, node, UUID). In the Prometheus of a
 // single cluster, the label cluster is empty.
 
 // These label selectors contain the dashboards' variables.
@@ -25,8 +25,9 @@ func unlessGone(gpus string) string {
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states returns an expression with the labels that identify a GPU. Its value is 1 for a present GPU, 0 for a lost GPU,
-// -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board was removed.
+// states returns an expression with the labels that identify a GPU. Its value is 1 for a present GPU and 0 for a lost
+// GPU. It is -1 if the node is not scraped. It is -2 if the node is scraped without the GPU, because the board was
+// removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
@@ -57,15 +58,15 @@ func workloads(series string) string {
 		"SERIES", series, "INFO", `gpuledger_pod_info{cluster=~"$cluster"}`)
 }
 
-// described adds the labels user, uid and account to series of units, if they are known.
+// described adds the known labels user, uid and account to series of units.
 func described(series string) string {
 	return fill(`SERIES * on (cluster, node, manager, unit) group_left (user, uid, account)
     topk by (cluster, node, manager, unit) (1, group by (cluster, node, manager, unit, user, uid, account) (gpuledger_unit_info{cluster=~"$cluster"}))
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the user and the account to series of units, if they are known. If the time range contains several
-// descriptions of a unit, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
+// describedOver adds the known user and account to series of units. If the time range contains several descriptions of
+// a unit, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
     topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
@@ -81,8 +82,8 @@ func describedOver(series string) string {
 }
 
 // seen returns two queries: for the times of the first and of the last sample of the record's series in the time range.
-// The times are in milliseconds, which Grafana formats as dates. The argument only is an expression that restricts the
-// result; seen appends it to each query. The step equals the record's interval, so that short periods are not missed.
+// The times are in milliseconds, which Grafana formats as dates. seen appends only, an expression that restricts the
+// result, to each query. The step equals the record's interval, so that short periods are not missed.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
@@ -98,9 +99,11 @@ const (
 )
 
 // counted returns the exact increase of each counter of the record in the time range: the value at the end of the
-// range, minus the value before the range, plus the value before each restart. If a counter has no sample in the day
-// before the range, the increase begins at 0 if the counter was created within that day, and otherwise at the counter's
-// first sample. PromQL's increase would extrapolate, and would omit the value of the first scrape.
+// range, minus the value before the range, plus the value before each restart.
+//
+// A counter may have no sample in the day before the range. If it was created within this day, the increase begins at
+// 0. Otherwise the increase begins at the counter's first sample. PromQL's increase would extrapolate, and would omit
+// the value of the first scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
@@ -114,7 +117,7 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named replaces empty labels with the text of an empty cell. Without it, Grafana would merge a row with an empty label
+// named replaces empty labels with the text of an empty cell. Otherwise Grafana would merge a row with an empty label
 // into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
@@ -124,9 +127,9 @@ func named(expr string, labels ...string) string {
 }
 
 // rose selects the series of a counter in the record that counted a failure in the time range. If the counter was above
-// 0 for less than a step, only the results of the hourly rule show the failure, so rose also reads these results. For
-// the last two hours, which no rule has recorded yet, it reads all samples. A counter of failures is mostly 0, so long
-// ranges are cheap.
+// 0 for less than a step, only the results of the hourly rule show the failure, so rose also reads these results. No
+// rule has recorded the last two hours yet, so rose reads all samples of them. A counter of failures is mostly 0, so
+// long ranges are cheap.
 func rose(counter, hours string) string {
 	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
 		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,

@@ -10,8 +10,8 @@ func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
 		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
 }
 
-// byTeam adds up a value by team. The team is the label team from kube-state-metrics for namespaces, and the account
-// for units.
+// byTeam adds up a value by team. The team of a namespace is the label team from kube-state-metrics. The team of a unit
+// is its account.
 func byTeam(amount string) string {
 	return fill(`sum by (cluster, label_team) (
   VALUES * on (cluster, namespace) group_left (label_team) (

@@ -1,10 +1,10 @@
 //go:build e2e
 
-// Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on loopback, for tests
-// of their clients.
+// Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on loopback. Tests use
+// it to test clients of these programs.
 //
 // There are no real nodes and no scheduler, so tests write Nodes and pods. RBAC and admission work as usual, tokens are
-// real, and the audit log contains every request. All programs end with the test's process, even if that process is
+// real, and the audit log contains every request. All programs end with the test's process, even if the process is
 // killed.
 package cluster
 
@@ -90,8 +90,8 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer must choose the port before the start. If another process takes it in the meantime, startServer tries
-// another port.
+// startServer must choose the port before the start. If another process then takes the port, startServer tries another
+// one.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 			Host:            "https://" + address,
 			BearerToken:     token,
 			TLSClientConfig: rest.TLSClientConfig{CAFile: c.certificate(), ServerName: serverName},
-			QPS:             -1, // the tests' own requests are not limited
+			QPS:             -1, // no limit on the tests' own requests
 			WarningHandler:  rest.NoWarnings{},
 		})
 		if !errors.Is(err, program.ErrEnded) || !strings.Contains(p.Tail(), "address already in use") {

@@ -26,8 +26,8 @@ kind: ServiceAccount
 metadata: {name: someone, namespace: one}
 `
 
-// TestCluster checks that manifests can be applied, that a token has the identity of its account and no rights, that a
-// kubeconfig works, and that the audit log contains each write with its user.
+// TestCluster checks that manifests can be applied, and that a kubeconfig works. A token must have the identity of its
+// account and no rights. The audit log must contain each write with its user.
 func TestCluster(t *testing.T) {
 	begun := time.Now()
 	c, err := cluster.Start(t.Context())

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// Egress replaces the cluster network for connections from the API server to Services. It is an HTTP proxy on a socket
-// that connects to a loopback address instead of the Service's address.
+// Egress replaces the cluster network for connections from the API server to Services. It is an HTTP proxy on a socket.
+// It connects to a loopback address instead of the Service's address.
 type Egress struct {
 	address atomic.Pointer[string]
 	server  *http.Server
@@ -42,8 +42,8 @@ func OpenEgress(ctx context.Context, dir string) (*Egress, string, error) {
 	return e, "--egress-selector-config-file=" + config, nil
 }
 
-// Route connects all Services to an address, and closes the connections to the previous address. With an
-// empty address, connections are refused.
+// Route connects all Services to an address, and closes the connections to the previous address. An empty address
+// refuses connections.
 func (e *Egress) Route(address string) {
 	e.address.Store(&address)
 	e.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// In this history, a node is rebooted, and a GPU is lost at 4:21. A board with two GPUs moves to another node at 3:17,
-// half an hour after it left the first node. Another board moves at 0:50 and moves back at 4:47.
+// A node is rebooted, and a GPU is lost at 4:21. A board with two GPUs moves to another node at 3:17, half an hour
+// after it left the first node. Another board moves at 0:50 and moves back at 4:47.
 func travels() []byte {
 	var h history
 	place := func(node, gpu, serial string, from, to time.Duration) {

@@ -32,8 +32,8 @@ var housing = []housed{
 
 var chassisLink = regexp.MustCompile(`"url": "/d/gpuledger-chassis\?([^"]*)"`)
 
-// TestChassisLinks checks that each link in the column "Chassis" of the panel "Failures by slot" opens a page with the
-// GPUs of that row.
+// TestChassisLinks checks each link in the column "Chassis" of the panel "Failures by slot". The link must open a page
+// with the GPUs of its row.
 func TestChassisLinks(t *testing.T) {
 	var h history
 	for i, g := range housing {

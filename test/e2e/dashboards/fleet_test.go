@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// In this history, three boards draw 100 W each. Two of them are of the same model. One pod always holds the first
-// board, another pod holds the second board for an hour, and a job holds half of the third board for an hour. The
-// second board has an XID error, and the third board is lost once.
+// Three boards draw 100 W each. Two of them are of the same model. One pod always holds the first board, another pod
+// holds the second board for an hour, and a job holds half of the third board for an hour. The second board has an XID
+// error, and the third board is lost once.
 func capacity() []byte {
 	var h history
 	for i, model := range []string{"A100", "H100", "H100"} {

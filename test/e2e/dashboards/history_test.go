@@ -91,7 +91,8 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	return s.URL()
 }
 
-// ask returns the values by namespace and pod. Variables that are not in given have the same values as in TestDemo.
+// ask returns the values by namespace and pod. If given does not contain a variable, the variable has its value from
+// TestDemo.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := filled(query, file, given)

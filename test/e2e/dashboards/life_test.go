@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// In this history, two boards draw 100 W each and are old at the first scrape. The counter of the first board restarts
-// after two hours without scrapes. The second board has two GPUs and loses one of them at the end.
+// Two boards draw 100 W each and are old at the first scrape. The counter of the first board restarts after two hours
+// without scrapes. The second board has two GPUs and loses one of them at the end.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -31,8 +31,8 @@ func lives() []byte {
 	return h.bytes()
 }
 
-// TestLife checks that the dashboard "GPU life" shows the use in the time range, and that it adds up the use of both
-// GPUs of a board.
+// TestLife checks that the dashboard "GPU life" shows the use in the time range. The dashboard must add up the use of
+// both GPUs of a board.
 func TestLife(t *testing.T) {
 	address := backfilled(t, "life", end, lives())
 	life := read(t, "../../../dashboards/gpu-life.json")

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// In this history, boards draw 100 W each. The counter of one pod restarts. One board and its pod are old at the first
-// scrape.
+// Boards draw 100 W each. The counter of one pod restarts. One board and its pod are old at the first scrape.
 func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
@@ -34,7 +33,7 @@ func money() []byte {
 }
 
 // TestMoney checks the totals, namespaces, pods and units in the dashboard "Energy and cost". All of them must show the
-// energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the last hour.
+// energy of the same three hours. The queries end a millisecond before the end of the last hour, as in Grafana.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
@@ -136,7 +135,7 @@ func statementTests() []statementTest {
 }
 
 // TestStatement checks the values in the dashboard "Statement". The energy of teams, namespaces and users of units must
-// add up to the energy of the boards, and the variables must select pods and units.
+// add up to the energy of the boards. The variables must select pods and units.
 func TestStatement(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)

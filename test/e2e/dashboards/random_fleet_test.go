@@ -21,7 +21,7 @@ var seed = flag.Uint64("seed", 0, "`seed` of the random fleets; 0 means 1 in a s
 
 const length = 9 * time.Hour
 
-// use is a span in which a pod or a unit holds a whole GPU or half of a GPU.
+// use is a span in which a pod or a unit holds a whole GPU or half of it.
 type use struct {
 	from, to time.Duration
 	share    float64
@@ -43,8 +43,8 @@ type drawn struct {
 }
 
 // draw draws a random fleet of three nodes. Pods and units start and end at least six minutes before or after a full
-// hour. Scrapes near a full hour can fail. Between the scrapes near two full hours, a counter of seconds may therefore
-// grow by more or less than an hour.
+// hour. Scrapes near a full hour can fail. Therefore a counter of seconds may grow by more or less than an hour between
+// the scrapes near two full hours.
 func draw(random *rand.Rand) (d drawn) {
 	d.failed = make(map[string]map[time.Duration]bool)
 	for n := range 3 {
@@ -162,8 +162,8 @@ func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	return share
 }
 
-// free returns the smallest number of GPUs without an owner during a full hour, over all hours for which the rules have
-// results.
+// free returns the smallest number of GPUs without an owner during a full hour. It considers all hours for which the
+// rules have results.
 func (d drawn) free(model string, at time.Duration) int {
 	fewest := len(d.gpus)
 	for hour := time.Duration(0); hour+2*time.Hour <= at.Truncate(time.Hour); hour += time.Hour {
@@ -278,8 +278,8 @@ func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	}
 }
 
-// counts accepts a range of numbers, because a lost GPU stays visible in Prometheus for five minutes, and rates cover
-// four to six minutes.
+// counts accepts a range of numbers. A lost GPU stays visible in Prometheus for five minutes, and rates cover four to
+// six minutes.
 func (d drawn) counts(t *testing.T, where, model string, at time.Duration, got func(panel string) float64) {
 	t.Helper()
 	var least, most, leastHeld, mostHeld float64

@@ -25,7 +25,7 @@ import (
 
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
-// checkpointsURL writes the files of a service account, as in a pod, and returns the ConfigMap's URL with these files.
+// checkpointsURL writes the files of a service account, as in a pod. It returns the ConfigMap's URL with these files.
 func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	t.Helper()
 	account := t.TempDir()

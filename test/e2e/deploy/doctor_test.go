@@ -86,7 +86,7 @@ func TestDoctor(t *testing.T) {
 	check(t, os.Symlink(program.BuiltFor(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
 	doctor := func(status int, texts ...string) {
 		t.Helper()
-		// kubectl must pass this flag to the plugin, because KUBECONFIG names a file that does not exist.
+		// KUBECONFIG names a file that does not exist, so kubectl must pass this flag to the plugin.
 		c := exec.CommandContext(t.Context(), world.kubectl, "gpuledger", "doctor", "--kubeconfig="+world.kubeconfig, "--request-timeout=1m")
 		c.Env = append(environment(), "KUBECONFIG=/nonexistent", "PATH="+dir+":"+filepath.Dir(world.kubectl)+":"+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a namespace that has
-// the name of another installer's namespace, and creates pods there that look like exporters. No Node may get labels
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a namespace with the
+// name of another installer's namespace. The user creates pods there that look like exporters. No Node may get labels
 // from them, because the reconciler reads only the overlay's own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := program.BuiltFor(t, "gpuledger-reconciler")
@@ -47,7 +47,7 @@ func unlabel(t *testing.T, node string) {
 	check(t, err)
 }
 
-// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The creator is a user who has all
+// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The creator is a user with all
 // rights in the namespace gpu-operator and no rights elsewhere. Load returns the number of requests for the page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()

@@ -115,7 +115,7 @@ func reconcile(t *testing.T, manager, folder string) {
 }
 
 // fluxReconciles applies a folder like Flux's kustomize-controller. The controller first takes over the fields of all
-// managers whose names begin with kubectl. The apply therefore removes fields that are not in Git.
+// managers whose names begin with kubectl. Therefore the apply removes fields that are not in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
 	configMaps := world.Client.CoreV1().ConfigMaps("gpuledger")

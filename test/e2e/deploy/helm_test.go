@@ -60,9 +60,9 @@ func TestHelmReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelm runs the chart with several files of values. A second apply must change no object, and a server-side diff,
-// as in Argo CD and Flux, must find no change. A change of an image must change only the objects that contain it. After
-// the removal, no object may be left.
+// TestHelm runs the chart with several files of values. A second apply must change no object. A server-side diff, as in
+// Argo CD and Flux, must find no change. A change of an image must change only the objects that contain it. After the
+// removal, no object may be left.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{
 		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},
@@ -179,9 +179,9 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that the chart refuses a second release, and a change of the mode that would leave nodes
-// without an exporter. It then changes the mode in both directions with the commands in the error messages and the
-// notes. During each change, every node must have an exporter at every moment.
+// TestHelmRefusals checks that the chart refuses a second release. The chart must also refuse a change of the mode that
+// would leave nodes without an exporter. Then the test changes the mode in both directions with the commands in the
+// error messages and the notes. During each change, every node must have an exporter at every moment.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]

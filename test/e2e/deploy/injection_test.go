@@ -25,7 +25,7 @@ const (
 )
 
 // TestInjection checks for each installer that the commands in docs/install.md add the container to the pods of the
-// device plugin, and change nothing else in them.
+// device plugin. The commands must change nothing else in the pods.
 func TestInjection(t *testing.T) {
 	for _, i := range installers {
 		t.Run(i.name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func fresh(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// without returns a copy of a pod without our container, without the fields that differ between pods, and without the
+// without returns a copy of a pod without our container. It also removes the fields that differ between pods, and the
 // fields that admission adds.
 func without(pod *core.Pod) *core.Pod {
 	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
@@ -124,8 +124,8 @@ func without(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// TestOneContainer checks that the policy, the kustomize patch and the exporter's own DaemonSet create the same
-// container with the same volumes.
+// TestOneContainer checks that the policy, the kustomize patch and the exporter's own DaemonSet create equal containers
+// with equal volumes.
 func TestOneContainer(t *testing.T) {
 	apply(t, "-k", overlay("dra"))
 	standalone := podsOf(t, "gpuledger", "gpuledger")[0]
@@ -151,8 +151,8 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched checks, for each supported installer, the commands in docs/platforms.md that add and remove the container
-// with a kustomize patch. The files that the commands download are in testdata.
+// TestPatched checks the commands in docs/platforms.md that add and remove the container with a kustomize patch, for
+// each supported installer. The files that the commands download are in testdata.
 func TestPatched(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -164,7 +164,7 @@ func TestPatched(t *testing.T) {
 			check(t, err)
 			check(t, os.WriteFile(filepath.Join(folder, "plugin.yaml"), plugin, 0o600))
 			commands := documented(t, "## Without an admission policy", folder)
-			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // in the same order as on the page
+			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // in the order of the page
 				if strings.HasPrefix(command, "helm ") {
 					continue
 				}
@@ -189,8 +189,8 @@ func TestPatched(t *testing.T) {
 
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
-// TestStandalone checks that pods of the exporter's own DaemonSet have no token, and that the controller deletes such a
-// pod before the driver is replaced.
+// TestStandalone checks that pods of the exporter's own DaemonSet have no token. The controller must delete such a pod
+// before the driver is replaced.
 func TestStandalone(t *testing.T) {
 	apply(t, "-k", overlay("operator-standalone"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
@@ -305,7 +305,8 @@ func TestAnotherNamespace(t *testing.T) {
 	}
 }
 
-// bind assigns a pod to its node, as the scheduler does. It deletes the pod after the test, because no kubelet does.
+// bind assigns a pod to its node, as the scheduler does. It deletes the pod after the test, because there is no
+// kubelet.
 func bind(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}

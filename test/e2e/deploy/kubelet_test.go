@@ -101,7 +101,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin reports whether the image is new, which means that a new container starts.
+// begin reports whether the image is new. A new image means that a new container starts.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

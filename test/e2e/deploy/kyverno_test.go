@@ -29,7 +29,7 @@ type kyvernoPolicy struct {
 }
 
 // TestKyverno checks that the expressions in the example for Kyverno change the same pods in the same way as the
-// admission policy. The test does not run Kyverno: the API server evaluates the expressions, with a literal in place of
+// admission policy. The test does not run Kyverno. The API server evaluates the expressions, with a literal in place of
 // the ConfigMap that Kyverno reads.
 func TestKyverno(t *testing.T) {
 	rendered := kubectl(t, "kustomize", manifests+"examples/kyverno")

@@ -63,8 +63,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the
-// counter of the requests to this server.
+// standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the number
+// of requests to this server.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -90,8 +90,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs binds the pod to its node, as the scheduler does, and sets its status to Running with a loopback address, as the
-// kubelet does.
+// runs binds the pod to its node, as the scheduler does. Then it sets the pod's status to Running with a loopback
+// address, as the kubelet does.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)

@@ -29,7 +29,7 @@ func TestLifeCycle(t *testing.T) {
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
-	// A second apply of the manifests must not cause a conflict and must not remove the exporter from the canary node.
+	// A second apply of the manifests must not cause a conflict. It must not remove the exporter from the canary node.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
 	preflight := containing(t, canary, "--dry-run=server")
@@ -138,12 +138,11 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:2"); err != nil || out != "" {
 		t.Errorf("second upgrade to the same image: %v, want no output:\n%s", err, out)
 	}
-	// These two containers become ready only after both were replaced, so the script must replace them at the same
-	// time.
+	// These two containers become ready only after both were replaced, so the script must replace them together.
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("upgrade of two pods at once: %v\n%s", err, out)
 	}
-	// The upgrade stops at the first pod if the image does not start or keeps restarting. A second upgrade to this
+	// If the image does not start or keeps restarting, the upgrade stops at the first pod. A second upgrade to this
 	// image changes no other pod.
 	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
 		for _, want := range []string{"stopping", "nothing was done"} {

@@ -21,7 +21,7 @@ import (
 // kubectlEnv names the folder of kubectl, which tools/servers builds.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
-// The tests run one after another, and each test removes the objects that it applied.
+// The tests run one after another. Each test removes the objects that it applied.
 var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
@@ -68,8 +68,8 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return readyNodes(ctx, c)
 }
 
-// readyNodes removes the taint that admission adds to a new node, because there is no kubelet to report that the nodes
-// are ready.
+// readyNodes removes the taint that admission adds to a new node. There is no kubelet to report that the nodes are
+// ready.
 func readyNodes(ctx context.Context, c *cluster.Cluster) error {
 	for _, name := range []string{"gpu-1", "gpu-2"} {
 		patch := []byte(`[{"op": "remove", "path": "/spec/taints"}]`)

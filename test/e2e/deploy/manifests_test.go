@@ -98,8 +98,8 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
-// compose writes a kustomization into a folder. kustomize requires paths relative to this folder, so compose converts
-// paths relative to this package.
+// compose writes a kustomization into a folder. kustomize requires paths relative to this folder. Therefore compose
+// converts paths relative to this package.
 func compose(t *testing.T, folder string, kustomization map[string]any) {
 	t.Helper()
 	for _, field := range []string{"resources", "components"} {
@@ -122,7 +122,7 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestComponents checks that every component can be added to an overlay, and that the API server accepts the resulting
+// TestComponents checks that every component can be added to an overlay. The API server must accept the resulting
 // objects.
 func TestComponents(t *testing.T) {
 	if testing.Short() {

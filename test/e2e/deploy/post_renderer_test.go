@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPostRenderer checks the documented Helm commands. With the device plugin's chart, they must create the same
-// container as the kustomize patch. With another chart, Helm must fail.
+// TestPostRenderer checks the documented Helm commands. With the device plugin's chart, they must create the container
+// of the kustomize patch. With another chart, Helm must fail.
 func TestPostRenderer(t *testing.T) {
 	i := installers[1]
 	if i.name != "helm" {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful makes the API server report errors in the policy or the webhook. With the shipped failurePolicy Ignore, the
-// API server ignores them, so the tests would not detect them.
+// forceful makes the API server report errors in the policy or the webhook. The shipped failurePolicy Ignore would hide
+// them from the tests.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
@@ -124,7 +124,7 @@ func whichPods(t *testing.T, by string) {
 	}
 }
 
-// windows changes a pod into a pod for Windows nodes, which may not have Linux settings.
+// windows changes a pod into a pod for Windows nodes. Such a pod must not have Linux settings.
 func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	p.Spec.OS, p.Spec.NodeSelector = system, nodes
 	for i := range p.Spec.Containers {
@@ -132,7 +132,7 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	}
 }
 
-// TestShapes checks that the pods of each installer get the container, both with and without volumes and annotations of
+// TestShapes checks that the pods of each installer get the container, with and without volumes and annotations of
 // their own. In both cases, the policy adds its own volumes and annotations.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
@@ -334,8 +334,8 @@ func changeParameters(t *testing.T, operation string) {
 	check(t, err)
 }
 
-// TestTypo shows why the policy is generated from Go types: the API server accepts a policy that sets an unknown field,
-// but then rejects the device plugin's pod, although failures of the policy are ignored.
+// TestTypo shows why the policy is generated from Go types. The API server accepts a policy that sets an unknown field,
+// but then rejects the device plugin's pod. It does so although failures of the policy are ignored.
 func TestTypo(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)

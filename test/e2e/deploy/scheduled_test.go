@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed them, and that it
-// finds a node for the reconciler.
+// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed them. It must also
+// find a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())

@@ -28,8 +28,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestUninstall checks that the commands in docs/install.md remove every overlay. Afterwards the cluster must contain
-// the same objects of all kinds as before the installation.
+// TestUninstall checks that the commands in docs/install.md remove every overlay. The cluster must then contain the
+// same objects of all kinds as before the installation.
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -55,8 +55,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall checks that gpuledger can be installed again after it was removed in the documented order. If the
-// objects were removed in a different order, the API server would ignore later changes of the parameters.
+// TestReinstall checks that gpuledger can be installed again after it was removed in the documented order. After a
+// removal in a different order, the API server would ignore later changes of the parameters.
 func TestReinstall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -96,7 +96,8 @@ func TestCleanupFailed(t *testing.T) {
 	}
 }
 
-// uninstall runs the documented commands for the installed parts. If there is a device plugin, the caller restarts it.
+// uninstall runs the documented commands for the installed parts. The caller restarts the device plugin, if there is
+// one.
 func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	t.Helper()
 	commands := documented(t, "## Uninstall", t.TempDir())
@@ -113,8 +114,8 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
 }
 
-// nothingLeft checks that the cluster contains the same objects as before the installation, and that the documented
-// command finds no remaining objects.
+// nothingLeft checks that the cluster contains the same objects as before the installation. The documented command must
+// find no remaining objects.
 func nothingLeft(t *testing.T, before []object) {
 	t.Helper()
 	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
@@ -128,7 +129,7 @@ func nothingLeft(t *testing.T, before []object) {
 	}
 }
 
-// runJob runs the program with the arguments of the Job's container and the rights of the pod's service account, and
+// runJob runs the program with the arguments of the Job's container and the rights of the pod's service account. It
 // sets the final status, as a kubelet does. Then it closes ended.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
@@ -222,13 +223,13 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 }
 
 // object contains the properties of an API object that the tests compare. ours is set if the object mentions gpuledger.
-// If the object has a controller, name is the controller's name, because the object's own name is generated.
+// name is the controller's name if the object has a controller, because the object's own name is generated.
 type object struct {
 	name string
 	ours bool
 }
 
-// everything omits events, which expire, and Leases, which the servers renew.
+// everything omits events and Leases, because events expire and the servers renew Leases.
 func everything(t *testing.T) []object {
 	t.Helper()
 	groups, err := restmapper.GetAPIGroupResources(world.Client.Discovery())

@@ -46,7 +46,7 @@ var variants = map[string]map[string]string{
 	"no Secret":  {"nodes": "*", "webSecret": "No"},
 }
 
-// TestUpstream checks that the policy and the webhook add the container to the same pods and that the resulting pods
+// TestUpstream checks that the policy and the webhook add the container to the same pods, and that the resulting pods
 // are equal. It uses the pods of upstream's templates with all variants of the parameters, and random pods.
 func TestUpstream(t *testing.T) {
 	for _, i := range installers {

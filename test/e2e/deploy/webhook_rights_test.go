@@ -19,7 +19,7 @@ import (
 )
 
 // TestWebhookRights checks that the reconciler's account can change only the caBundle of its webhook and the Secret
-// with the certificates. It must have no other rights for admission or Secrets.
+// with the certificates. The account must have no other rights for admission or Secrets.
 func TestWebhookRights(t *testing.T) {
 	apply(t, "-k", "testdata/webhook")
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")

@@ -20,7 +20,7 @@ import (
 )
 
 // TestWebhookDown makes the webhook unreachable, silent, and untrusted. The device plugin's pods must still be created
-// within seconds, without the container. Afterwards, new pods must get the container again.
+// within seconds, without the container. When the webhook works again, new pods must get the container.
 func TestWebhookDown(t *testing.T) {
 	static := installers[0]
 	pod := exampleBy(t, static, byWebhook)

@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several counts the values of a label for each board. It returns the counts of the boards with at least two values.
+// several counts the values of a label for each board. It returns only the boards with at least two values.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -101,7 +101,8 @@ func chat(s *line) (string, bool) {
 	return key, s.base() == "chat"
 }
 
-// model returns a key with the namespace of a series and the model of its GPU, which is a label of the GPU's placement.
+// model returns a key with the namespace of a series and the model of its GPU. The model is a label of the GPU's
+// placement.
 func (p *tape) model(s *line) (string, bool) {
 	for _, place := range p.lines {
 		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {

@@ -183,7 +183,7 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// observer reads the page /metrics/record of every node continuously, and stores the highest value of each counter.
+// observer reads the page /metrics/record of every node continuously. It stores the highest value of each counter.
 type observer struct {
 	mu      sync.Mutex
 	highest map[series]float64

@@ -90,7 +90,7 @@ func (l *life) thanosDown(t *testing.T) {
 }
 
 // prometheusDown stops the Prometheus of the cluster east until a pod on each of its nodes has ended and the exporter
-// no longer serves its counters. It returns the series of these pods.
+// no longer serves the pod's counters. It returns the series of these pods.
 func (l *life) prometheusDown() map[series]bool {
 	l.t.Helper()
 	ending := make(map[series]bool)

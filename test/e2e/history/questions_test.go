@@ -64,8 +64,8 @@ func tray(t *testing.T, f *fleet.Fleet) *leg {
 	return l
 }
 
-// store loads the history into a Prometheus for each cluster, evaluates the rules, and uploads the blocks of both
-// servers to a bucket. It returns the URL of a Thanos Query that reads the bucket.
+// store loads the history into a Prometheus for each cluster and evaluates the rules. Then it uploads the blocks of
+// both servers to a bucket. It returns the URL of a Thanos Query that reads the bucket.
 func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	blocks := make(map[string]string)
@@ -99,7 +99,7 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 // The query with this title returns no result if the samples are correct.
 const nothing = "Pods with several series on a GPU"
 
-// askAll runs every documented query about the history. For every expected answer, there must be a query.
+// askAll runs every documented query about the history. Every expected answer must have a query.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

@@ -23,7 +23,7 @@ type leg struct {
 	from, to    int // first and last minute in slow motion
 }
 
-// tape contains a history in slow motion: a second becomes an hour, and counters grow evenly. The history can therefore
+// tape contains a history in slow motion: a second becomes an hour, and counters grow evenly. Therefore the history can
 // cover days, and the correct result of each query is known.
 type tape struct {
 	began time.Time // time of minute 0
@@ -174,7 +174,7 @@ func (s *line) grown(w window) (sum float64) {
 	return sum
 }
 
-// key returns the name of the result to which a series belongs, or false if it belongs to no result.
+// key returns the name of the result to which a series belongs. It returns false if the series belongs to no result.
 type key func(*line) (key string, ok bool)
 
 func by(names ...string) key {

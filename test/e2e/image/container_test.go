@@ -27,8 +27,8 @@ type container struct {
 	mounts []mount
 }
 
-// The container has the same restrictions as in the manifests: the image's user, no capabilities, no new privileges and
-// a read-only root file system. It shares the machine's PID and network namespaces.
+// The container has the restrictions of the manifests: the image's user, no capabilities, no new privileges and a
+// read-only root file system. It shares the machine's PID and network namespaces.
 func (c container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	bundle := t.TempDir()

@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package image_test tests the images that the script run builds. It checks their content, and that their programs
-// start without a driver. The exporter must count the energy of a simulated node with the rights that the manifests
-// grant.
+// Package image_test tests the images that the script run builds. It checks their content. Their programs must start
+// without a driver. The exporter must count the energy of a simulated node with the rights that the manifests grant.
 package image_test
 
 import (
@@ -62,7 +61,7 @@ func TestConfiguration(t *testing.T) {
 }
 
 // TestPrograms checks that all programs of an image are for its architecture. The exporter must need only libraries
-// that its image contains, and the other programs must need none.
+// that its image contains. The other programs must need none.
 func TestPrograms(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for arch, machine := range machines {
@@ -76,7 +75,7 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The driver's library needs the four additional libraries, which are empty stubs in newer versions of glibc.
+		// The driver's library needs the four additional libraries. In newer versions of glibc, they are empty stubs.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
@@ -86,7 +85,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestAuthorities checks that the archive's image contains CA certificates, which the archive needs for stores and
+// TestAuthorities checks that the archive's image contains CA certificates. The archive needs them for stores and
 // databases outside the cluster.
 func TestAuthorities(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -124,7 +123,7 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 		}
 		f, err := elf.Open(path)
 		if err != nil {
-			return nil // this file is not a program
+			return nil // not a program
 		}
 		defer f.Close()
 		if f.Machine != machine {

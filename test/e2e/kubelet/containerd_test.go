@@ -63,12 +63,12 @@ func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running describes a running container, as reported by containerd. gpuledger does not use containerd, so the tests
-// compare its results with these values.
+// running describes a running container, as reported by containerd. gpuledger does not use containerd, so these values
+// are independent of its results.
 type running struct {
 	gpu.Owner
 	ID      string
-	Sandbox bool     // the PID of the pod's pause container
+	Sandbox bool     // set for the pod's pause container
 	PIDs    []uint32 // PIDs, beginning with the container's first process
 	Devices []string
 }

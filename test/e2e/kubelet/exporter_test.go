@@ -22,8 +22,7 @@ import (
 const exporterURL = "http://127.0.0.1:9840"
 
 // testExporter checks the owners' names and the energy that the shipped exporter reports, before and after a restart of
-// the kubelet. The exporter uses the paths of production, and a fake driver that reports the real processes of the
-// containers.
+// the kubelet. The exporter uses the paths of production. A fake driver reports the real processes of the containers.
 func (n *node) testExporter(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -54,8 +53,8 @@ func (n *node) testExporter(t *testing.T) {
 }
 
 // inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a sidecar with
-// hostPID. Without it, the exporter would assume that process 1 of this test's PID namespace is in its own container,
-// and would not find the host. The kubelet does not manage this pod.
+// hostPID. Without it, the exporter would assume that process 1 of this test's PID namespace is in its own container.
+// Then it would not find the host. The kubelet does not manage this pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -72,8 +71,8 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that the page contains the names, UIDs and container ids that containerd reports, that no process is
-// unmapped, and that the accounts add up to the GPUs' energy.
+// checkPage checks that the page contains the names, UIDs and container ids that containerd reports. No process may be
+// unmapped, and the accounts must add up to the GPUs' energy.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {

@@ -15,14 +15,14 @@ import (
 	"testing"
 )
 
-// The first two images contain the same program. The third is the image of the release.
+// The first two images contain one program. The third is the image of the release.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
 	exporterImage = "ghcr.io/gpuledger/gpuledger:" + version
 )
 
-// image describes a container image, which the tests build without a registry and without a build tool.
+// image describes a container image. The tests build it without a registry and without a build tool.
 type image struct {
 	tags       []string
 	entrypoint string

@@ -15,7 +15,7 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// This configuration works with and without an API server and with both versions of cgroups. The kubelet authorizes
+// This configuration works with and without an API server, and with both versions of cgroups. The kubelet authorizes
 // every request, and reads pods from a folder.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -5,9 +5,10 @@
 //
 // The node is isolated inside the machine. The test binary starts itself again in new network, mount and process
 // namespaces, with empty folders at the paths that the kubelet requires. It runs containerd, the kubelet and gpuledger
-// there. When that process ends, for any reason, the kernel removes its processes, mounts and network. Only the
-// pods' cgroups remain, and the outer process removes them. A named network namespace (ip netns) would not do this, and
-// would hide the cgroups.
+// there. When this process ends, for any reason, the kernel removes its processes, mounts and network. Only the pods'
+// cgroups remain, and the outer process removes them.
+//
+// A named network namespace (ip netns) would remain, and would hide the cgroups.
 //
 // The kubelet runs without an API server. It reads pods from a folder of manifests, admits the pods, calls the device
 // plugin, and responds on its sockets as in a cluster.

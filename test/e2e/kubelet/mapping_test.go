@@ -106,8 +106,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices that the device plugin wrote to the containers'
-// environment.
+// checkAllocations compares the allocations with the devices in the containers' environment, which the device plugin
+// wrote.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
@@ -238,7 +238,7 @@ func (n *node) testSameName(t *testing.T) {
 
 func alive(pid uint32) bool { return syscall.Kill(int(pid), 0) == nil }
 
-// testRestart checks that the mapper keeps the last list while no kubelet runs, and reads the list of a new kubelet.
+// testRestart checks that the mapper keeps the last list while no kubelet runs. It must read the list of a new kubelet.
 func (n *node) testRestart(t *testing.T) {
 	n.run(t, trainer())
 	m := newMapper()
@@ -272,8 +272,8 @@ func (n *node) testRestart(t *testing.T) {
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has the given number of allocations, for at most 20 s, in which a production
-// exporter polls twice. A new kubelet responds immediately, but its list is empty until it has read its manifests.
+// awaitPolls polls until the mapper has the given number of allocations, but for at most 20 s. A production exporter
+// polls twice in this time. A new kubelet responds immediately, but its list is empty until it has read its manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0

@@ -17,8 +17,8 @@ import (
 // it.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP exists only in the network namespace of the test. It is an address for documentation (RFC 5737), because the
-// kubelet rejects loopback addresses.
+// nodeIP exists only in the network namespace of the test. The kubelet rejects loopback addresses, so this is an
+// address for documentation (RFC 5737).
 const nodeIP = "192.0.2.1"
 
 // A kubelet changes these kernel settings for the whole machine.
@@ -99,7 +99,7 @@ func shadow(dir, file string) error {
 	return unix.Mount(kept, file, "", unix.MS_BIND, "")
 }
 
-// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single one in version 2.
+// hierarchies returns the mount points of cgroups: one for each controller in version 1, or only one in version 2.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
@@ -112,8 +112,8 @@ func hierarchies() []string {
 	return found
 }
 
-// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. A cgroup that contains processes cannot
-// be removed.
+// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. It cannot remove a cgroup that contains
+// processes.
 func removeCgroups() error {
 	var errs []error
 	for _, h := range hierarchies() {

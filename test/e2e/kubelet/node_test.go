@@ -69,7 +69,7 @@ func (n *node) await(t *testing.T, p pod) []running {
 	return up
 }
 
-// isUp also waits for the processes and the log link, which the kubelet creates just after the start.
+// isUp also waits for the processes and the log link. The kubelet creates them just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {

@@ -20,7 +20,7 @@ import (
 
 const (
 	resource = "nvidia.com/gpu"
-	// The device plugin sets this variable, which also configures the container runtime.
+	// The device plugin sets this variable. It also configures the container runtime.
 	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
 	endpoint        = "gpuledger-e2e.sock"
 )

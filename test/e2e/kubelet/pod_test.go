@@ -78,7 +78,7 @@ func (c container) manifest() map[string]any {
 }
 
 // The pods in the tests include a pod with two containers, and a pod of every QoS class, because each class has its
-// cgroups in another place. They also include both forms of UIDs: the kubelet generates 32 digits for a manifest, and
+// cgroups in another place. They also include both forms of UIDs. The kubelet generates 32 digits for a manifest, and
 // the API server generates UUIDs.
 
 // trainer returns a Burstable pod whose UID the kubelet generates.

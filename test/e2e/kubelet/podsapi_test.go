@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// apiPod is the part of a core/v1 Pod that gpuledger uses.
 type apiPod struct {
 	Metadata struct{ Name, Namespace, UID, DeletionTimestamp string }
 	Status   struct {

@@ -62,8 +62,8 @@ func serveRelease(t *testing.T, dir, crane string) {
 	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust makes programs that start later resolve the given hosts to the node's address, and trust the authority that
-// signed the hosts' certificates.
+// trust makes programs that start later resolve the given hosts to the node's address. These programs also trust the
+// authority that signed the hosts' certificates.
 func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// The tests in this file run the exporter's container, as it is in the manifests, in the pod of a device plugin. The
-// plugin's own container must not be affected.
+// The tests in this file run the exporter's container from the manifests in the pod of a device plugin. The plugin's
+// own container must not be affected.
 
 // stateFolder is the host folder in which the exporter saves its counters.
 const stateFolder = "/run/gpuledger"

@@ -2,7 +2,7 @@
 
 // Package queries_test evaluates the queries in docs/queries.md on pages from a real kube-state-metrics and a real
 // reconciler. The test reads the pages a few times, while the pods in a real API server change. It loads them into a
-// real Prometheus, as if each page had been valid for a while. The exact result of each query is therefore known.
+// real Prometheus, as if each page had been valid for a while. Therefore the exact result of each query is known.
 package queries_test
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestErrorsBeforeExporter checks that a Prometheus with the feature in zeros counts the memory errors of an AMD GPU
+// TestErrorsBeforeExporter checks a Prometheus with the feature in zeros. It must count the memory errors of an AMD GPU
 // between the load of the driver and the start of the exporter. The machine booted ten minutes ago, and the driver was
 // loaded five minutes later. Since then, the GPU has had a correctable error every four seconds, so the exporter first
 // reads 75 errors.

@@ -24,7 +24,7 @@ const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 // With this feature, Prometheus includes the increase of a counter before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
-// The scrape configuration must be valid for Prometheus both as a server and as an agent.
+// The scrape configuration must be valid for Prometheus as a server and as an agent.
 func TestScrapeConfig(t *testing.T) {
 	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
 		if err := server(t).Promtool(t.Context(), append([]string{"check", "config", scrapeConfig}, flags...)...); err != nil {
@@ -33,8 +33,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside contains pages with series of the reconciler and of kube-state-metrics. The key is the path of the page. Only
-// the series about teams and workloads must be sent.
+// beside contains pages with series of the reconciler and of kube-state-metrics, by path. Prometheus must send only the
+// series about teams and workloads.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -56,9 +56,9 @@ const hours = `groups:
 `
 
 // TestRecordIsSent checks that a server and an agent send exactly the page /metrics/record of a real exporter and the
-// series about teams. The server must also send the hourly results of its rules. In the shipped scrape configuration,
-// the test changes only the addresses of the pods and the archive. Each counter must begin at 0. Prometheus does not
-// send zeros from before its own start, so the exporter starts after Prometheus.
+// series about teams. The server must also send the hourly results of its rules. The test changes only the addresses of
+// the pods and the archive in the shipped scrape configuration. Each counter must begin at 0. Prometheus does not send
+// zeros from before its own start, so the exporter starts after Prometheus.
 func TestRecordIsSent(t *testing.T) {
 	for _, mode := range []string{"server", "agent"} {
 		t.Run(mode, func(t *testing.T) {

@@ -33,8 +33,8 @@ type fleet struct {
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// newFleet creates nodes with exporters, and running GPU pods. Half of the pods belong to ReplicaSets of Deployments,
-// and the other half to Jobs of CronJobs. No controller changes these objects.
+// newFleet creates nodes with exporters, and running GPU pods. Half of the pods belong to ReplicaSets of Deployments.
+// The other half belongs to Jobs of CronJobs. No controller changes these objects.
 func newFleet(b *testing.B, nodes, pods int) {
 	b.Helper()
 	f := &fleet{ports: serveExporters(b, nodes)}

@@ -44,8 +44,8 @@ func now(t testing.TB) *cluster.Audit {
 	return must(world.Audit())(t)
 }
 
-// TestLabels checks that a Node gets its labels and its annotation by a server-side apply of the manager gpuledger, and
-// keeps the labels of other managers.
+// TestLabels checks that a Node gets its labels and its annotation by a server-side apply of the manager gpuledger. The
+// Node must keep the labels of other managers.
 func TestLabels(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	n.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -177,7 +177,7 @@ func TestDeletedNode(t *testing.T) {
 	if gone.object() != nil {
 		t.Error("the Node exists again")
 	}
-	// A Node that is created again under the same name is a new Node, and gets labels.
+	// A Node that is created again under the same name is a new Node and gets labels.
 	gone.create(nil)
 	gone.awaitLabels(serials("3"))
 }
@@ -212,7 +212,7 @@ func TestTwoReadings(t *testing.T) {
 }
 
 // TestChangeBudget checks that a driver that reports other serial numbers does not change the labels of a whole fleet
-// at once, and that the metrics show the delay.
+// at once. The metrics must show the delay.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node
@@ -239,7 +239,7 @@ func TestChangeBudget(t *testing.T) {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 
-	// A new leader must read from the Lease how much of the budget is spent, and an administrator's approval.
+	// A new leader must read two values from the Lease: the spent part of the budget, and an administrator's approval.
 	r.stop()
 	second := lead(t, "--enable=labels", "--leader-election.identity=second")
 	awaitAllReads(t, nodes, 3)

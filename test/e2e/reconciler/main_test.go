@@ -27,7 +27,7 @@ const (
 	username  = "system:serviceaccount:" + namespace + ":" + account
 )
 
-// The tests run one after another, and each test removes its Nodes and pods.
+// The tests run one after another. Each test removes its Nodes and pods.
 var world struct {
 	*cluster.Cluster
 	daemonSet types.UID // UID of the exporters' DaemonSet

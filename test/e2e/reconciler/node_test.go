@@ -151,7 +151,7 @@ func (n *node) labels() map[string]string {
 	return labels
 }
 
-// patch uses another field manager, as another client would.
+// patch uses another field manager, like another client.
 func (n *node) patch(body string) {
 	n.t.Helper()
 	must(world.Client.CoreV1().Nodes().Patch(n.t.Context(), n.name, types.MergePatchType, []byte(body), meta.PatchOptions{FieldManager: "somebody"}))(n.t)

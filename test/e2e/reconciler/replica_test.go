@@ -82,7 +82,8 @@ func execute(t testing.TB, args ...string) *replica {
 	return r
 }
 
-// follow reads the log until the process closes it, sets the address when it is logged, and then waits for the process.
+// follow reads the log until the process closes it. It sets the address when it is logged, and then waits for the
+// process.
 func (r *replica) follow(stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Buffer(nil, 1<<20); lines.Scan(); {

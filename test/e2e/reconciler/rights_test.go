@@ -115,8 +115,8 @@ func fence(t *testing.T, prefixes string) {
 	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
-// TestFence checks, for every kind of request, that the account can change only labels and annotations of a Node, and
-// only those with its own prefix.
+// TestFence checks, for every kind of request, that the account can change only labels and annotations of a Node. It
+// must be able to change only keys with its own prefix.
 func TestFence(t *testing.T) {
 	client := asReconciler(t)
 	nodes := world.Client.CoreV1().Nodes()

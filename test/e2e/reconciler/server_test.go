@@ -59,8 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites checks that writes time out, even if all concurrent writes hang. After that, all Nodes must be
-// written.
+// TestHangingWrites checks that writes time out, even if all concurrent writes hang. Then the reconciler must write all
+// Nodes.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
@@ -80,7 +80,7 @@ func TestHangingWrites(t *testing.T) {
 	}
 }
 
-// TestOutage checks that an outage of the API server changes no labels, and that no burst of requests follows it.
+// TestOutage checks that an outage of the API server changes no labels. No burst of requests may follow it.
 func TestOutage(t *testing.T) {
 	n, p := newNode(t, "a", "1"), newProxy(t)
 	r := start(t, p.access, "--enable=labels")
@@ -129,7 +129,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestDeletedLease checks that the leader creates the Lease again and continues, and that it stops if someone makes another
+// TestDeletedLease checks that the leader creates the Lease again and continues. It must stop if someone makes another
 // replica the holder.
 func TestDeletedLease(t *testing.T) {
 	leases := world.Client.CoordinationV1().Leases(namespace)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestTakeOver checks that, with the label scheme of gpuid, the reconciler takes over the labels that gpuid wrote.
-// Stale labels must be removed, and correct labels and similar labels must stay unchanged.
+// TestTakeOver checks that the reconciler takes over the labels that gpuid wrote, with the label scheme of gpuid. Stale
+// labels must be removed. Correct labels and similar labels must stay unchanged.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t, "a", "30", "10")
 	written := `{"metadata":{"labels":{"gpuid.github.com/gpu-0":"10","gpuid.github.com/gpu-1":"30","gpuid.github.com/gpu-7":"70","gpuid.github.com/chassis":"old"}}}`

@@ -72,7 +72,7 @@ func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node
 	return n
 }
 
-// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, neither by default nor
+// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label. This must also be true
 // if a DaemonSet in this namespace is listed.
 func TestTenant(t *testing.T) {
 	flags, _ := reconciler.Flags(os.Getenv)

@@ -55,7 +55,7 @@ func newTeam(t *testing.T) {
 		check(t, world.Client.AppsV1().ReplicaSets(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().CronJobs(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().Jobs(team).DeleteCollection(ctx, now, all))
-		// The Job controller may create another pod, and must remove the finalizers of the pods.
+		// The Job controller may create another pod. It must remove the finalizers of the pods.
 		eventually(t, "no pods are left", func() bool {
 			check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
 			pods, err := world.Client.CoreV1().Pods(team).List(ctx, all)
@@ -200,7 +200,7 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 }
 
 // TestCustomOwners checks that a pod can have an owner of any kind. Until the role is extended, the chain must end at
-// the object that the reconciler may not read, and the reconciler must log this.
+// the object that the reconciler may not read. The reconciler must log this.
 func TestCustomOwners(t *testing.T) {
 	newTeam(t)
 	check(t, world.ApplyFile(t.Context(), "testdata/owners.yaml"))

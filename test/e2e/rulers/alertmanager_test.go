@@ -32,8 +32,8 @@ inhibit_rules:
 - {target_matchers: [alertname = InfoInhibitor]}
 `
 
-// TestAlertmanager checks that none of our alerts is inhibited while InfoInhibitor fires, but that an info alert of
-// another project is inhibited.
+// TestAlertmanager checks that none of our alerts is inhibited while InfoInhibitor fires. An info alert of another
+// project must be inhibited.
 func TestAlertmanager(t *testing.T) {
 	g := program.OpenFor(t)
 	config := g.Path("alertmanager.yaml")

@@ -128,7 +128,7 @@ func record(t *testing.T, g *program.Group) string {
 	return s.URL()
 }
 
-// env returns an environment variable with a folder of programs, which the Makefile sets.
+// env returns an environment variable with a folder of programs. The Makefile sets it.
 func env(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(name)

@@ -65,7 +65,7 @@ func hosted() []question {
 	}
 }
 
-// In clusters, one Prometheus contains the hourly placements of two clusters.
+// One Prometheus contains the hourly placements of two clusters.
 func clusters() world {
 	const end = 48 * time.Hour
 	h := worlds.New(time.Hour)
@@ -81,8 +81,8 @@ func clusters() world {
 	}}
 }
 
-// In clusterStatements, one Prometheus contains two clusters, which have namespaces, nodes and a pod with equal names.
-// The rules are evaluated for both clusters.
+// One Prometheus contains two clusters. Their namespaces, nodes and a pod have equal names. The rules are evaluated for
+// both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

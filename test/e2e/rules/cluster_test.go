@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every series, as in a central
-// ruler or in a Prometheus that adds the label to its targets. Each alert must fire as it does without the label, and
-// must contain the label.
+// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every series. A central ruler
+// sees such series, and so does a Prometheus that adds the label to its targets. Each alert must fire as without the
+// label, and must contain the label.
 func TestRulesOfCentralRuler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")

@@ -15,7 +15,7 @@ const (
 	moveOver = 40 * time.Minute
 )
 
-// joins contains the metrics of all exporters. The reconciler and kube-state-metrics have two replicas each, and
+// joins contains the metrics of all exporters. The reconciler and kube-state-metrics have two replicas each.
 // dcgm-exporter is scraped without honorLabels.
 func joins() world {
 	h := worlds.New(30 * time.Second)
@@ -84,7 +84,7 @@ func addPods(h *worlds.History) {
 	pod("a", "GPU-2", "train", 0, 120)
 	pod("a", "GPU-2", "shares", 0, 80)
 	pod("b", "GPU-1", "serve", backAt, 300)
-	// The labels exported_namespace and exported_pod are added by a scrape without honorLabels.
+	// A scrape without honorLabels adds the labels exported_namespace and exported_pod.
 	h.Linear(worlds.Series("gpuledger_container_energy_joules_total", map[string]string{
 		"node": "c", "UUID": "GPU-9", "namespace": "kube-system", "pod": "plugin-x", "container": "gpuledger",
 		"exported_namespace": "beta", "exported_pod": "far", "pod_uid": "u-far", "method": "exclusive",
@@ -158,7 +158,7 @@ func onPods() []question {
 	}
 }
 
-// In globalJoins, one Prometheus contains two clusters, and a GPU has moved from one cluster to the other.
+// One Prometheus contains two clusters. A GPU has moved from one cluster to the other.
 func globalJoins() world {
 	const at = 10 * time.Minute
 	h := worlds.New(30 * time.Second)

@@ -74,11 +74,11 @@ type world struct {
 	evaluate  time.Duration // interval at which promtool evaluates the rules
 	phase     time.Duration // time of the first evaluation, since the beginning of the history
 	rules     []string      // rule files with results that the server contains
-	record    bool          // queries that read the hourly rule are also evaluated on the metric that the rule reads
+	record    bool          // set if queries that read the hourly rule are also evaluated on the metric that the rule reads
 	questions []question
 }
 
-// The field at is the time since the beginning of the history.
+// at is the time since the beginning of the history.
 type question struct {
 	title     string // title of the query in the document
 	at        time.Duration
@@ -185,7 +185,7 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 }
 
 // The last digits of floating-point sums may differ. The option fuzzy_compare permits this, but the oldest supported
-// version of promtool does not have it.
+// version of promtool lacks it.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
 	runTests(t, glob(t, ruleFiles), options, groups)

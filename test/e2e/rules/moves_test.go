@@ -19,9 +19,10 @@ import (
 
 // TestMoveAlerts compares the alerts about moved and lost boards with the events in 200 random fleets, minute by
 // minute. Each event must raise one alert, and there must be no other alerts. An alert must begin within six minutes
-// and last at most three hours. As in a real Prometheus, the hourly rule is evaluated at a random minute of the hour.
-// The alerts are evaluated every five minutes, beginning at a random minute. In every fifth history, they are evaluated
-// every minute.
+// and last at most three hours.
+//
+// As in a real Prometheus, the hourly rule is evaluated at a random minute of the hour. The alerts are evaluated every
+// five minutes, beginning at a random minute. In every fifth history, they are evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
 	histories, fleets := 20, 10 // number of fleets in one history; one history is cheaper than several
 	if testing.Short() {
@@ -67,8 +68,8 @@ func TestMoveAlerts(t *testing.T) {
 	}
 }
 
-// rulesAt writes the rule for placements and the alerts about them. promtool evaluates all rules at every interval, so
-// rulesAt changes the rule for placements: it has a result only at the given minute of each hour.
+// rulesAt writes the rule for placements and the alerts about them. promtool evaluates all rules at every interval.
+// Therefore rulesAt changes the rule for placements: it has a result only at the given minute of each hour.
 func rulesAt(t *testing.T, minute time.Duration) []string {
 	t.Helper()
 	dir := t.TempDir()

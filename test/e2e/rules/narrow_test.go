@@ -42,7 +42,7 @@ type rulesFile struct {
 }
 
 // narrowed splits a file with unit tests into one file per test. Each file contains all recording rules, but only the
-// alerts in its test. promtool evaluates every rule at every step but compares only these alerts, so this saves time.
+// alerts in its test. This saves time, because promtool evaluates every rule at every step.
 func narrowed(t *testing.T, file string) []string {
 	t.Helper()
 	all := decoded[unitTests](t, file)
@@ -68,7 +68,7 @@ func narrowed(t *testing.T, file string) []string {
 	return files
 }
 
-// keep removes the alerts whose names are not in named, and sets named to true for each alert that remains.
+// keep removes the alerts whose names are not in named. It sets named to true for each alert that remains.
 func (f *rulesFile) keep(named map[string]bool) {
 	for i, group := range f.Groups {
 		var kept []map[string]any

@@ -13,7 +13,7 @@ import (
 
 // TestQueueQueries checks the queries in docs/queues.md with ClusterQueues that share a cohort. One ClusterQueue
 // borrows two GPUs, another uses none of its quota, and a third has no quota. Both replicas of Kueue export the
-// metrics. The labels are from pkg/metrics/metrics.go of kubernetes-sigs/kueue ff69552e.
+// metrics. The labels come from pkg/metrics/metrics.go of kubernetes-sigs/kueue ff69552e.
 func TestQueueQueries(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/queues.md")
 	check(t, err)

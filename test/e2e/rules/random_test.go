@@ -19,8 +19,7 @@ import (
 // TestRandomHistories checks the statements of 200 random fleets (ten in a short run). It compares them with sums that
 // the test computes from the samples, and with the archive's rows. The histories contain reboots, moves, scrape gaps,
 // exporters that are down, and fail-over of the scraper. Pods and units have all ages, with and without an allocation
-// and an owner. In every second history, one Prometheus contains two clusters with the same nodes, boards and
-// namespaces.
+// and an owner. In every second history, one Prometheus contains two clusters with equal nodes, boards and namespaces.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -48,8 +47,8 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values like PromQL, and omits zeros. Before Prometheus 3.0, a range includes its start, so an owner
-// whose last sample is at the start has a row with the value 0.
+// rounded rounds values like PromQL, and omits zeros. Before Prometheus 3.0, a range includes its start. An owner whose
+// last sample is at the start then has a row with the value 0.
 func rounded(values map[string]float64) map[string]float64 {
 	values = maps.Clone(values)
 	for of, v := range values {

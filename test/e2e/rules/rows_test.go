@@ -19,7 +19,7 @@ type grouping = func(labels map[string]string) string
 
 type rows []*table.Hour
 
-// file computes the archive's rows of some hours. Like promtool's histories, the history begins at the epoch.
+// file computes the archive's rows of some hours. The history begins at the epoch, like promtool's histories.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
 	t.Helper()
 	for _, cluster := range clusters {

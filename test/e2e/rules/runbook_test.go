@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/promdoc"
 )
 
-// TestXIDsOfMonth checks that the query in the guide for returning boards counts every XID error once: an error before
-// a scrape outage, an error in the outage, and an error after a reboot that restarts the counter.
+// TestXIDsOfMonth checks that the query in the guide for returning boards counts every XID error once. There is an
+// error before a scrape outage, an error in the outage, and an error after a reboot that restarts the counter.
 func TestXIDsOfMonth(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/runbooks/rma.md")
 	check(t, err)

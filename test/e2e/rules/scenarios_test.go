@@ -54,7 +54,7 @@ func changed(length time.Duration, change func(s *site)) site {
 	return s
 }
 
-// swapped returns two boards in the same slot. The second board replaces the first.
+// swapped returns two boards in one slot. The second board replaces the first.
 func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
@@ -194,7 +194,7 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks that the listed alerts fire for as long as the fault lasts, and that no other alert ever fires.
+// TestScenarios checks that the listed alerts fire for as long as the fault lasts. No other alert may ever fire.
 func TestScenarios(t *testing.T) {
 	var files []string
 	for _, name := range []string{"alerts.yaml", "placement.yaml"} {

@@ -27,11 +27,12 @@ func ms(minutes, seconds int) time.Duration {
 }
 
 // sickBoards lists the alerts for simulated nodes with a sick board, in the order of their start. Each time follows
-// from the scenario's description: the next scrape shows a change, and then the alert waits for its "for" duration. If
-// a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last ten minutes
-// after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs have clocks
-// of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first clock falls
-// below four fifths of the median at minute 3, and the second at minute 5.
+// from the scenario's description: the next scrape shows a change, and then the alert waits for its "for" duration.
+//
+// If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last ten
+// minutes after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs have
+// clocks of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first clock
+// falls below four fifths of the median at minute 3, and the second at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},
@@ -50,7 +51,7 @@ var sickBoards = map[string][]begun{
 }
 
 // TestSickBoards evaluates the alerts on series that the exporter served for simulated nodes (internal/app, TestSick).
-// Each alert must begin at the expected time, and no other alert may fire.
+// Each alert must begin at the expected time. No other alert may fire.
 func TestSickBoards(t *testing.T) {
 	for name, want := range sickBoards {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ type node struct {
 	name       string
 	exists     span // time in which the node exists in Kubernetes
 	standalone bool // the node is a machine outside Kubernetes
-	// During these spans, the machine is off, the node is not ready, and its targets are down.
+	// In these spans, the machine is off, the node is not ready, and its targets are down.
 	off               []span
 	cordoned          []span
 	exporterDown      []span // the exporter's container fails
@@ -51,7 +51,7 @@ type node struct {
 	idle              []span          // the first pod is idle
 	xid               []span
 	imbalance, second []span // the accounts do not add up to the energy of the GPU; a second instance has the same series
-	// limit contains the spans in which the idle power of the first GPU is estimated from the power limit. estimated
+	// limit contains the spans in which the power limit is used to estimate the idle power of the first GPU. estimated
 	// contains the spans in which this estimate affects a fifth of the energy.
 	limit, estimated []span
 }

@@ -22,7 +22,7 @@ func statement() world {
 	return w
 }
 
-// statementAtPhases evaluates the rules at different times of the hour. The phase 0 is omitted, because promtool would
+// statementAtPhases evaluates the rules at different times of the hour. It omits the phase 0, because promtool would
 // evaluate the previous hour again at the end of that hour.
 func statementAtPhases() []world {
 	f := worlds.Statements()
@@ -82,7 +82,7 @@ func hours(seconds map[string]float64) map[string]float64 {
 	return seconds
 }
 
-// workload does the same as [worlds.By], but first adds the labels that the reconciler has for a pod.
+// workload is like [worlds.By], but first adds the labels that the reconciler has for a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
@@ -126,7 +126,7 @@ func podTeam(labels map[string]string) string {
 	return worlds.Series("", map[string]string{"label_team": worlds.TeamOfPod[labels["pod_uid"]]})
 }
 
-// TestStatementIsComplete checks that the hours add up to the day, and that the day contains all energy that was drawn.
+// TestStatementIsComplete checks that the hours add up to the day. The day must contain all energy that was drawn.
 func TestStatementIsComplete(t *testing.T) {
 	f := worlds.Statements()
 	everything := func(map[string]string) string { return "all" }

@@ -37,8 +37,7 @@ var (
 const (
 	// The shipped PodMonitor has this interval.
 	scrapeEvery = 30 * time.Second
-	// beatEvery is the interval at which a kubelet writes the status of its Node if the status does not change
-	// (nodeStatusReportFrequency).
+	// beatEvery is the interval at which a kubelet writes an unchanged status of its Node (nodeStatusReportFrequency).
 	beatEvery = 5 * time.Minute
 )
 
@@ -88,8 +87,8 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-// await calls done periodically until it returns true. In the meantime, it scrapes the page as Prometheus does. It
-// returns the number of scrapes.
+// await calls done periodically until it returns true. It also scrapes the page as Prometheus does. It returns the
+// number of scrapes.
 func (r *replica) await(what string, limit time.Duration, done func() bool) (scrapes int) {
 	r.tb.Helper()
 	begun, next := time.Now(), time.Now().Add(scrapeEvery)
@@ -235,7 +234,7 @@ func (r *replica) share(meanwhile func()) string {
 }
 
 // TestScale checks the benchmark itself with a small cluster. Each Node must be written once, with the serial numbers
-// that its exporter reports, and every pod must be on the page.
+// that its exporter reports. Every pod must be on the page.
 func TestScale(t *testing.T) {
 	cluster := size{30, 300}
 	r := start(t, cluster, "--confirm=1s")

@@ -20,8 +20,8 @@ func addressOf(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1 + byte(i>>16), byte(i >> 8), byte(i)})
 }
 
-// serveExporters serves the inventories of all Nodes with one listener on all loopback addresses. The address to which
-// a request was sent identifies the Node.
+// serveExporters serves the inventories of all Nodes with one listener on all loopback addresses. The destination
+// address of a request identifies the Node.
 func serveExporters(tb testing.TB) {
 	tb.Helper()
 	loopback := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {

@@ -152,7 +152,7 @@ func running(container string) core.PodStatus {
 
 func ownerName(workload int) string { return fmt.Sprintf("training-%05d", workload) }
 
-// The client reads only the metadata of the owners, which are a ReplicaSet and its Deployment.
+// The client reads only the metadata of the owners: a ReplicaSet and its Deployment.
 func owner(resource, name string) *meta.PartialObjectMetadata {
 	i := numberOf(name)
 	o := &meta.PartialObjectMetadata{ObjectMeta: meta.ObjectMeta{Namespace: team, Name: name, UID: uid(5, i), ResourceVersion: "1", CreationTimestamp: created}}

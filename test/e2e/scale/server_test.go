@@ -30,8 +30,8 @@ import (
 )
 
 // server is a fake API server. Like a real API server, it serves the resources that the reconciler reads and writes in
-// protobuf, but it has no authorization, admission and storage. Only Nodes change. The server creates an object only
-// when it sends the object, so it needs little memory.
+// protobuf. It has no authorization, admission and storage. Only Nodes change. The server creates an object only when
+// it sends the object, so it needs little memory.
 type server struct {
 	*httptest.Server
 	cluster size
@@ -234,7 +234,7 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send ignores errors. After an error, the client has closed the connection, so the request ends anyway.
+// send ignores errors. After an error, the client has closed the connection, so the request ends.
 func (e *events) send(kind watch.EventType, obj runtime.Object) {
 	_ = codec.StreamSerializer.Encode(&meta.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(obj)}}, e.frames)
 }

@@ -29,7 +29,7 @@ import (
 
 var library, client string
 
-// sleeper is the path of a copy of this program that only sleeps, in a container without other files.
+// sleeper is the path of a copy of this program that only sleeps. It runs in a container without other files.
 const sleeper = "/sleeper"
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// machine is this machine with a simulated GPU, on which one real process works.
+// machine is this machine with a simulated GPU. One real process works on this GPU.
 type machine struct {
 	t    *testing.T
 	url  string

@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Toolkit is a container runtime that replaces NVIDIA's container toolkit. It adds the driver's library to every
-// container that has the variable NVIDIA_VISIBLE_DEVICES, and then runs runc. The library is the fake driver, which is
-// in this program's folder together with its state.
+// container that has the variable NVIDIA_VISIBLE_DEVICES, and then runs runc. The library is the fake driver. The
+// library and its state are in this program's folder.
 package main
 
 import (

@@ -24,7 +24,7 @@ func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	if slices.Contains(os.Args, "with-child") {
-		// The child process ends with its parent. The parent is the container's first process.
+		// The child process ends with its parent, which is the container's first process.
 		if err := exec.Command("/proc/self/exe").Start(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
