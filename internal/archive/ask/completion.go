@@ -85,7 +85,7 @@ const (
 	noFiles       = 4
 )
 
-// Complete writes the completions of the last word, and a directive. The words are the program's arguments. kubectl
+// Complete writes the completions of the last argument, and a directive. The words are the program's arguments. kubectl
 // runs kubectl_complete-gpuledger, which uses Complete.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {

@@ -138,7 +138,7 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be the same at all times and in all billing
+// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must always be the same, also in different billing
 // accounts. It must belong to one SkuId. It must not contain a price, because the unit prices have their own columns.
 func TestSkuPrice(t *testing.T) {
 	folder := bookstest.File(t, "csv", hourly(3, func(n int, h *table.Hour) {

@@ -188,7 +188,7 @@ func (t *track) most(milliseconds int64) int64 {
 
 // step returns the increase from one point to a later point. It returns false if the later point is implausible. If the
 // created timestamp changed, the counter restarted at 0. If the value fell, the counter restarted only if its created
-// timestamp is unknown or if counters of its kind may fall.
+// timestamp is unknown or if such counters may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began

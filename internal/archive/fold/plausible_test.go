@@ -89,7 +89,7 @@ func (m *meter) between(first, last int) float64 {
 }
 
 // TestImpossible compares the energy in the second of three hours with the integral of the board's power. A single
-// wrong sample must be dropped, wherever it is. If the last sample of the hour is wrong, the third hour must contain
+// wrong sample must be dropped at every place. If the last sample of the hour is wrong, the third hour must contain
 // the energy since the previous sample.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{

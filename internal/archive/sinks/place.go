@@ -72,7 +72,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 }
 
 // Places returns the sinks from flags, in the order of [Kinds], and then the sinks from URLs. The parameters of a URL
-// get their defaults from flags. The name of a sink is the name of its kind. The second sink of a kind has the suffix
+// get their defaults from flags. A sink has the name of its [Kind]. The second sink of a kind has the suffix
 // -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)

@@ -252,8 +252,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A sink for serial numbers must not store events. It must not be read, pruned or renamed. Other sinks of its kind may
-// have another layout.
+// A sink for serial numbers must not store events. It must not be read, pruned or renamed. Other folders and buckets
+// may have another layout.
 func TestLayout(t *testing.T) {
 	fs, o := parsed(t)
 	dir := t.TempDir()
