@@ -29,9 +29,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the energy of the interval over the parts. The weight of a part is its number of slices times its idle
-// time for idle energy, or its busy time for busy energy. Free slices get a part of the idle energy. If the busy time
-// is unknown, the weight is only the number of slices.
+// price divides the energy of the interval over the parts. For idle energy, the weight of a part is its number of
+// slices times its idle time. For busy energy, it is the number of slices times the busy time. Free slices get a part
+// of the idle energy. If the busy time is unknown, the weight is only the number of slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle

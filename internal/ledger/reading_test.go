@@ -146,8 +146,8 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// When a counter rises that did not change for some time, the owners that worked in this time must pay, not the owners
-// at the end. The energy must not count as idle, even if the last owner is idle.
+// If a counter rises after a pause, the owners that worked during the pause must pay, not the owners at the end. The
+// energy must not count as idle, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

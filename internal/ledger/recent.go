@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork contains the sampled busy time of each owner on a GPU, in seconds. Older work has less weight. The ledger
-// uses it to divide the energy of work for which no sample names a process: some drivers report short work only in the
-// utilisation. It is not saved, because the ledger collects it again within seconds.
+// recentWork contains the sampled busy time of each owner on a GPU, in seconds. Older work has less weight. Some
+// drivers report short work only in the utilisation, so no sample names its process. The ledger uses recentWork to
+// divide the energy of such work. It is not saved, because the ledger collects it again within seconds.
 type recentWork map[gpu.Owner]float64
 
 // memory is the time after which the weight of work has fallen to 1/e.

@@ -214,7 +214,7 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// If a process returns to the GPU, its work after the return must count for the time after the return.
+// After a process has returned to the GPU, its samples must count only for the time after the return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}

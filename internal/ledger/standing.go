@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing describes a counter that has not changed, or could not be read, since the mark from. During this time, the
-// ledger closes intervals with zero energy, so it still counts the held time and the active time of the owners. When
-// the counter rises again, the increase is charged for the whole time since the last change.
+// A standing describes a counter that has not changed, or could not be read, since the mark from. Until the counter
+// changes, the ledger closes intervals with zero energy. Therefore it still counts the held time and the active time of
+// the owners. When the counter rises again, the increase is charged for the whole time since the last change.
 type standing struct {
 	from Mark
 	// seen summarises the observations since from. It is empty if long is set.

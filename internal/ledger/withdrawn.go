@@ -66,9 +66,9 @@ func (b *book) returned(m *Mark) bool {
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that a returned counter counted but the ledger did not, or nil if there is
-// no such energy. A stopped exporter cannot integrate power, so it misses this energy. The users of the GPU at that
-// time are unknown.
+// missed compares the energy that a returned counter has counted with the energy that the ledger has counted. It
+// returns an interval with the difference, or nil if the ledger misses no energy. A stopped exporter cannot integrate
+// power, so this energy is missing after a stop. The users of the GPU at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}

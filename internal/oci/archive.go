@@ -78,8 +78,8 @@ type root struct {
 }
 
 // WriteArchive writes the images of a stage as an OCI archive. The archive is a tar file with an image layout. The
-// layout has one index, which contains the images for all architectures and has the name tag. Equal input results in
-// equal bytes, because every file has the image's creation time as its time.
+// layout has one index with the images for all architectures. The name of the index is the tag. Every file has the
+// image's creation time as its time, so equal input results in equal bytes.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))

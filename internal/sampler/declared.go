@@ -95,7 +95,8 @@ func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the GPU or instance of an allocation, but its owner does not.
+// contradicted reports whether the GPU or instance of an allocation is used by other owners, but not by the
+// allocation's owner.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })

@@ -42,8 +42,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// While a GPU of the same vendor is being opened, a GPU that the report omits must not count as lost, unless the source
-// reports its loss, or another GPU has its PCI address.
+// While a GPU of the same vendor is being opened, a GPU that the report omits must not count as lost. There are two
+// exceptions: the source reports its loss, or another GPU has its PCI address.
 func TestOmittedWhileOpening(t *testing.T) {
 	tests := map[string]struct {
 		change  func(r *gpu.Report, omitted gpu.Device)

@@ -106,8 +106,8 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// The container mounts the exporter's web configuration, which defines TLS and basic auth, at this path. It is in a
-// Secret under the key web-config.yml.
+// The container mounts the exporter's web configuration at this path. The web configuration defines TLS and basic auth.
+// It is in a Secret under the key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"

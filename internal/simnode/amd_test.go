@@ -181,7 +181,7 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 }
 
 // amdkfd must list the processes in the truth, with the topology nodes that each process uses. It must also list a
-// monitoring program, which has no queues, but no other process.
+// monitoring program, although this program has no queues. It must not list any other process.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)

@@ -87,7 +87,7 @@ func resident(ctx context.Context, args []string) (r residence, err error) {
 }
 
 // install copies a program as a container runtime unpacks it. The kernel maps the pages of a file in the units in which
-// they were written. It would map a program that was just linked as one unit.
+// they were written. Without the copy, it would map the whole program as one unit.
 func install(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -165,8 +165,8 @@ func (s *step) full(of series) series {
 
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing measures the time for which the driver keeps the samples of a process that has stopped working, while
-// another process works. A row contains only the time of a process's newest sample.
+// After a process has stopped working, another process works. observeRing measures for how long the driver still keeps
+// the samples of the first process. A row contains only the time of a process's newest sample.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {

@@ -2,9 +2,9 @@ package worlds
 
 import "time"
 
-// Late returns counters of 100 W that started while they were not scraped. Some nodes join late, are not scraped for
-// more than a day, reboot while nothing is scraped, or reboot again soon after that. Some GPUs have no serial number at
-// first.
+// Late returns counters of 100 W that started while they were not scraped. Some nodes join late, or are not scraped for
+// more than a day. Others reboot while nothing is scraped, or reboot again soon after such a reboot. Some GPUs have no
+// serial number at first.
 func Late() *History {
 	const (
 		end = 32 * time.Hour

@@ -81,9 +81,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns two queries: for the times of the first and of the last sample of the record's series in the time range.
-// The times are in milliseconds, which Grafana formats as dates. seen appends only, an expression that restricts the
-// result, to each query. The step equals the record's interval, so that short periods are not missed.
+// seen returns a query for the first sample of the record's series in the time range, and a query for the last one. The
+// results are times in milliseconds, which Grafana formats as dates. seen appends only, an expression that restricts
+// the result, to each query. The step equals the record's interval, so that short periods are not missed.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {

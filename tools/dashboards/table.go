@@ -10,7 +10,7 @@ import (
 const emptyCell = "-"
 
 type column struct {
-	// field is the name of a label, or "Value"; with several queries, "Value #A", and so on.
+	// field is the name of a label, or "Value". A table with several queries has the fields "Value #A", and so on.
 	field string
 	title string
 	unit  string

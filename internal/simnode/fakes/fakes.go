@@ -35,9 +35,9 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns its path. It requires gcc, which cgo needs too,
-// and the go command, which finds the header of the binding. The working directory must be in this module. The header
-// comment of nvml.c describes how to configure the library.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns its path. It requires gcc, which cgo needs too.
+// It also requires the go command to find the header of the binding. The working directory must be in this module. The
+// header comment of nvml.c describes how to configure the library.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }

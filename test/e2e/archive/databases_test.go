@@ -63,7 +63,8 @@ type server struct {
 	count    int // number of databases that unchanged has created
 }
 
-// unchanged returns a sink that is opened by a user without the right to change tables, and the URL of this user.
+// unchanged opens a sink as a user who cannot change tables. It returns the sink, the URL of this user, and a query for
+// the database.
 func (k databases) unchanged(t *testing.T, server *server) (sink closer, url string, db query) {
 	t.Helper()
 	server.count++
@@ -107,8 +108,8 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// Database servers refuse to run as root, so unprivileged returns a folder, and the attributes that start a program as
-// another user.
+// Database servers refuse to run as root. Therefore unprivileged returns a folder, and the attributes that start a
+// program as another user.
 func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir = t.TempDir()

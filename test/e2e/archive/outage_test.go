@@ -18,7 +18,7 @@ import (
 
 var outage = flag.Duration("outage", time.Second, "time for which the database is down in TestDatabaseOutage; make e2e-outage uses an hour")
 
-// maxRetry is the maximum time after a failure of a sink until the archive has retried and written the missing hours.
+// maxRetry is the maximum time that the archive takes, after a failure of a sink, to retry and write the missing hours.
 const maxRetry = 6 * time.Minute
 
 // TestDatabaseOutage kills a database while the archive runs. After the outage, the database must contain the same rows

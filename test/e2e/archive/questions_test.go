@@ -27,7 +27,7 @@ const page = "../../../docs/archive.md"
 
 const kilowattHour = 3_600_000_000
 
-// november is the start of the example, which covers two days and starts with four boards.
+// november is the start of the example. The example covers two days and starts with four boards.
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // example returns the n-th hour of the example.
@@ -183,8 +183,8 @@ func (q question) paragraph() string {
 	return strings.Join(lines, "\n")
 }
 
-// Each statement is a paragraph in an SQL block: comments with the question, the statement, and the lines of the
-// answer, which begin with "-->".
+// Each statement is a paragraph in an SQL block. It consists of comments with the question, the statement, and the
+// lines of the answer. These lines begin with "-->".
 func questions(t *testing.T, text string) (all []question) {
 	t.Helper()
 	for i, block := range strings.Split(text, "```") {

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ServiceAccount returns a client configuration with a token of an existing account. The API server signs the token,
-// which is valid for an hour, like the tokens of pods.
+// ServiceAccount returns a client configuration with a token of an existing account. The API server signs the token. It
+// is valid for an hour, like the tokens of pods.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	answer, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})

@@ -97,8 +97,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// settled waits until the controllers, which have just started, have created their accounts. It returns the objects in
-// the cluster.
+// settled waits until the new controllers have created their accounts. It returns the objects in the cluster.
 func settled(t *testing.T) []object {
 	t.Helper()
 	var objects []object
