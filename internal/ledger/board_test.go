@@ -21,7 +21,8 @@ type board struct {
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded and restarted are set if the counter or the exporter has restarted since the last mark.
+	// reloaded is set if the counter has restarted since the last mark. restarted is set if the exporter has restarted
+	// since then.
 	reloaded, restarted bool
 
 	// between contains the observations since the last mark. None of them contained a correct reading.
@@ -224,8 +225,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // A gap contains no observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known and no other known pod held the GPU at the end of the span or worked
-// in it.
+// sole reports whether only the pod held the GPU at the end of the span, and only the pod worked in the span. It
+// ignores unknown pods, and returns false if the allocations were unknown.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false

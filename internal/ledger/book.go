@@ -195,7 +195,7 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 
 // learn records allocations. It also completes pending intervals whose allocations are unknown. If the last mark is
 // recent, learn opens accounts for new holders. Without this condition, a GPU whose counter cannot be read would
-// collect an account for every future pod, because accounts are deleted only at new marks.
+// collect an account for every new pod, because accounts are deleted only at new marks.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return

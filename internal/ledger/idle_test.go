@@ -86,8 +86,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// The idle power must follow a change of the hardware within an hour. Work without samples must not change it, and
-// neither must a few minutes of low power.
+// The idle power must follow a change of the hardware within an hour. It must not change because of work without
+// samples, or because of a few minutes of low power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)

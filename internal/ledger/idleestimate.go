@@ -44,8 +44,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest sorts the minutes by work. It returns the mean power and the mean busy share of the first fifth of them, but
-// of at least one minute.
+// quietest sorts the minutes by work. It returns the mean power and the mean busy share of the minutes with the least
+// work: a fifth of all minutes, but at least one.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))

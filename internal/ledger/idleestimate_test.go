@@ -183,9 +183,9 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// The GPU has an idle power of 70 W and two instances, one of which is never idle. Without the activity of the
-// instances, the estimate would be an eighth of the limit (87.5 W) or the lowest power. If one instance always works,
-// every power below the measured power is a possible idle power.
+// The GPU has an idle power of 70 W. One of its two instances is never idle. Without the activity of the instances, the
+// estimate would be an eighth of the limit (87.5 W) or the lowest power. If one instance always works, every power
+// below the measured power is a possible idle power.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {

@@ -88,7 +88,7 @@ const counterStep = 100 * time.Millisecond
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether reading b can follow reading a. The counter may rise by the energy that the board can draw
-// between the readings, plus a tolerance. The tolerance is half of this energy, or beyond if it is larger.
+// between the readings, plus a tolerance. The tolerance is half of this energy, but at least the argument beyond.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

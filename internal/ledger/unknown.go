@@ -158,11 +158,6 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 // of the first kind have a process on the GPU, but their allocation may be newer than the list of allocations. Owners
 // of the second kind are the last known holders while the allocations are unknown. After a gap, such a holder must also
 // have held the device before the gap.
-//
-// For two other kinds of owners, holdTime records the time in unknown, because they may be credited later. The first
-// kind has a process on the GPU, but its allocation may be newer than the list of allocations. The second kind are the
-// last known holders while the allocations are unknown. After a gap, such a holder must also have held the device
-// before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered sorts the GPUs by PCI address. Other orders would change: the driver's indexes when a GPU fails, and the
-// serial numbers when a GPU is replaced.
+// ordered sorts the GPUs by PCI address. The driver's indexes change if a GPU fails, and serial numbers change if a GPU
+// is replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(

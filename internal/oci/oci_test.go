@@ -173,7 +173,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestFolder checks that the exporter's image contains the files from the stage for the C library.
+// TestFolder checks that the exporter's image contains the files from the Dockerfile's stage libc.
 func TestFolder(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "exporter"))))
 	all := l.object(t, items(object(t, l["index.json 644"])["manifests"])[0])

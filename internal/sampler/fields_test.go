@@ -19,8 +19,7 @@ var charged = []string{
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused contains the paths of the report values that are not in the snapshot and that the sampler does not copy to the
-// ledger.
+// unused contains the paths of the report values that the sampler copies neither to the snapshot nor to the ledger.
 var unused = []string{"Opening", "Lost", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
 // A report value that the ledger uses must be in the observation. All other values must be in the snapshot. Other tests

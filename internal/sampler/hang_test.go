@@ -49,8 +49,8 @@ func TestSaveHangs(t *testing.T) {
 }
 
 // Until the state file of the previous exporter is read, the sampler must not publish books and errors, because the
-// values in the file would count twice. It must publish GPUs, because probes and gauges need them. An error in this
-// time must count after the file was read.
+// values in the file would count twice. It must publish GPUs, because probes and gauges need them. An error during this
+// time must count once the file has been read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

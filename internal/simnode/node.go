@@ -152,8 +152,8 @@ func (n *Node) addTruth(report func(Truth, []Activity)) error {
 	return nil
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for it, because
-// the counter of a real board does not stop and then jump.
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU wait for it.
+// Otherwise the counter would stop and then jump, unlike the counter of a real board.
 //
 // The files of an AMD GPU cannot make a reader wait. On a busy machine their counters can stop and jump, and two files
 // of a GPU may belong to different steps. Therefore a test in real time must look up an AMD counter by its value, not

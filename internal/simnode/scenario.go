@@ -200,8 +200,8 @@ type Event struct {
 type Action int
 
 // A lost GPU draws no power and counts no energy. Until the driver is reloaded, it stays on the PCI bus, and the driver
-// reports it as lost. While no driver is loaded, no process works on the GPUs, but unlike on a real machine the
-// processes do not end. Pods start and end even while the kubelet is stopped.
+// reports it as lost. While no driver is loaded, no process works on the GPUs. Unlike on a real machine, the processes
+// do not end. Pods start and end even while the kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails

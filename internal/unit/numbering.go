@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// contradictions is a number of jobs. If so many jobs use GPUs that their files do not name, --units.held-numbers
-	// counts as wrong.
+	// If this number of jobs use GPUs that their files do not name, --units.held-numbers counts as wrong.
 	contradictions = 3
 	maxJobUses     = 16
 	// keepJobUse is the time for which the GPUs used by a job are remembered. It limits the duration of a false error.

@@ -15,8 +15,8 @@ const maxRootlessFile = 64 << 10
 // containerName matches valid names of containers in Docker and Podman. It excludes @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. It includes the user, because a user could copy the id of
-// another container: users can choose the names of cgroups below their own slice.
+// key returns the key of a container in the maps of a Mapper. It includes the user, because users can choose the names
+// of cgroups below their own slice. Otherwise a user could copy the id of another container.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id

@@ -6,9 +6,9 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go, internal/monitor/process.go).
 //
 // At each tick, the rule multiplies the board's power minus the idle power by the time since the last tick. It divides
-// this energy among the processes that are listed at both ticks, in proportion to their SM utilisation, or equally
-// without utilisation. The idle power is the lowest power that was read without a process on the GPU. Before the first
-// such reading, the idle power is 0.
+// this energy among the processes that are listed at both ticks, in proportion to their SM utilisation. Without
+// utilisation, it divides the energy equally. The idle power is the lowest power that was read without a process on the
+// GPU. Before the first such reading, the idle power is 0.
 //
 // Kepler reads the samples of the last ten seconds every five seconds. This rule uses the samples and ticks of the
 // ledger.

@@ -52,8 +52,8 @@ type server struct {
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries, which
-	// need not name the schema of tables.
+	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries. The
+	// queries need not name the schema of tables.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere returns a function for queries in a session whose time zone is not UTC.
 	elsewhere func(name string) query

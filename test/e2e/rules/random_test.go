@@ -18,8 +18,9 @@ import (
 
 // TestRandomHistories checks the statements of 200 random fleets (ten in a short run). It compares them with sums that
 // the test computes from the samples, and with the archive's rows. The histories contain reboots, moves, scrape gaps,
-// exporters that are down, and fail-over of the scraper. Pods and units have all ages, with and without an allocation
-// and an owner. In every second history, one Prometheus contains two clusters with equal nodes, boards and namespaces.
+// exporters that are down, and fail-over of the scraper. Pods and units have various ages. Some of them have no
+// allocation or no owner. In every second history, one Prometheus contains two clusters with equal nodes, boards and
+// namespaces.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

@@ -32,7 +32,7 @@ func ms(minutes, seconds int) time.Duration {
 // If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last ten
 // minutes after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs have
 // clocks of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first clock
-// falls below four fifths of the median at minute 3, and the second at minute 5.
+// falls below four fifths of the median at minute 3. The second clock falls below this limit at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},
